@@ -1,0 +1,48 @@
+# Every verb does its whole set-up. `make` alone prints them.
+PYTHON ?= python3
+BIN := .venv/bin
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev packages lock up check test unit soak bench docs clean
+
+help: ## print these verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: ## make .venv, so that .venv/bin/mainstay runs
+	@$(PYTHON) tools/install.py runtime
+
+install-dev: ## the same with everything the tests need
+	@$(PYTHON) tools/install.py dev
+
+packages: ## install missing system packages, where this user may
+	@$(PYTHON) tools/system_packages.py
+
+up: install ## run the product (Ctrl-C stops it)
+	@$(BIN)/mainstay up
+
+check: install-dev ## format, lint, types, import contracts, sizes: fast
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache >.venv/contracts.txt || { cat .venv/contracts.txt; exit 1; }
+	@$(BIN)/pytest -q tests/architecture/test_sizes.py
+
+test: packages check docs ## pass all tests, from a fresh clone
+	@$(BIN)/pytest -q -n auto --dist worksteal
+
+unit: install-dev ## the pure tests only, in seconds
+	@$(BIN)/pytest -q -n auto tests/unit tests/property
+
+soak: install-dev ## the long random tests: twenty times the budget of `make test`
+	@MAINSTAY_SOAK=20 $(BIN)/pytest -q -n auto tests/property
+
+bench: install ## the figures we promise, as JSON
+	@$(BIN)/mainstay bench inventory --machines 500000 --json
+
+docs: install-dev ## write the generated pages and render docs/ into site/
+	@$(BIN)/mainstay docs --write
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+
+lock: install-dev ## resolve both lock files again
+	@tools/lock.sh
+
+clean: ## remove what the verbs made
+	rm -rf .venv .mainstay site .hypothesis .mypy_cache .pytest_cache .ruff_cache

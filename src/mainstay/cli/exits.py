@@ -1,0 +1,67 @@
+"""How a command ends: its exit code, and one line on stderr that says what to do."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from mainstay.model.errors import Fenced, MainstayError, NoCapacity, Rejected, Unavailable
+
+if TYPE_CHECKING:
+    import typer
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_USAGE: Final = 2
+NOT_REACHABLE: Final = 3
+
+EXIT_OF_REACTION: Final[dict[type[MainstayError], int]] = {
+    Rejected: FAILED,
+    NoCapacity: FAILED,
+    Fenced: FAILED,
+    Unavailable: NOT_REACHABLE,
+}
+
+
+def run(app: "typer.Typer", words: Sequence[str], *, name: str) -> int:
+    """Run a typer application; its errors become one line and an exit code, never a traceback."""
+    import typer.exceptions
+    import typer.main
+
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=list(words), prog_name=name, standalone_mode=False)
+    except typer.exceptions.TyperException as error:
+        if message := error.format_message():  # empty when help was shown in its place
+            complain(message.rstrip("."), f"`{name} --help` tells what it takes")
+        return WRONG_USAGE
+    except MainstayError as error:
+        complain(error.message, error.what_to_do)
+        return code_for(error)
+    except typer.exceptions.Abort:
+        return FAILED
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # how typer ends then
+            return abandon_output()
+        raise
+    return code if isinstance(code, int) else DONE
+
+
+def abandon_output() -> int:
+    """The reader of our output has seen enough: that is no failure, nor is what is still buffered."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return DONE
+
+
+def code_for(error: MainstayError) -> int:
+    """The code of the reaction this error belongs to."""
+    for reaction, code in EXIT_OF_REACTION.items():
+        if isinstance(error, reaction):
+            return code
+    return FAILED
+
+
+def complain(what: str, what_to_do: str) -> None:
+    """One line on stderr: what went wrong, then what to do."""
+    line = " ".join(f"{what}: {what_to_do}".split()) if what_to_do else what
+    sys.stderr.write(f"mainstay: {line}\n")

@@ -1,0 +1,1 @@
+"""What we can be told: one frozen dataclass per process, read once."""

@@ -1,0 +1,132 @@
+"""The only reader of settings: built-in value, then TOML file, then environment, then flags.
+
+A setting is named `section.field` in the file and MAINSTAY_<SECTION>_<FIELD> in the environment.
+An unknown name is refused, never ignored: a typing error must not run with the default.
+"""
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from mainstay.config.up import UpConfig
+from mainstay.model.errors import Rejected
+
+SECTIONS: Final[dict[str, type[Any]]] = {"up": UpConfig}
+
+FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
+"""Names the TOML file; without it `mainstay.toml` in the working directory is read, if there."""
+
+DEFAULT_FILE: Final = "mainstay.toml"
+
+OUTSIDE_SETTINGS: Final = frozenset({
+    FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER",
+    "MAINSTAY_REQUIRE_ALL", "MAINSTAY_SOAK",
+})  # fmt: skip
+"""Variables of ours that name places or modes and are not fields of a section."""
+
+ConfigT = TypeVar("ConfigT")
+
+
+class Origin(StrEnum):
+    """Where a value comes from; later ones win."""
+
+    BUILT_IN = "built in"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+class Loaded(NamedTuple, Generic[ConfigT]):
+    """A configuration with the origin of each of its fields."""
+
+    config: ConfigT
+    origins: Mapping[str, Origin]
+
+
+class Sources(NamedTuple):
+    """What was said outside, read once."""
+
+    file: Mapping[str, Mapping[str, object]]
+    environment: Mapping[str, str]
+
+
+def read_sources(
+    environment: Mapping[str, str] | None = None, directory: Path | None = None
+) -> Sources:
+    """Read the file and the environment; refuse names nobody knows."""
+    variables = dict(os.environ if environment is None else environment)
+    ours = {name: value for name, value in variables.items() if name.startswith("MAINSTAY_")}
+    known = {variable_name(s, f.name) for s, c in SECTIONS.items() for f in dataclasses.fields(c)}
+    for name in sorted(ours.keys() - known - OUTSIDE_SETTINGS):
+        raise Rejected(f"unknown setting in the environment: {name}")
+    return Sources(_read_file(ours.get(FILE_VARIABLE), directory or Path()), ours)
+
+
+def load(
+    section: str, config_type: type[ConfigT], sources: Sources, flags: Mapping[str, object]
+) -> Loaded[ConfigT]:
+    """Build one section; a flag that is None was not given."""
+    values: dict[str, object] = {}
+    origins: dict[str, Origin] = {}
+    for field in dataclasses.fields(config_type):  # type: ignore[arg-type] # every section is one
+        name, kind = field.name, field.type
+        origins[name] = Origin.BUILT_IN
+        if name in (table := sources.file.get(section, {})):
+            values[name], origins[name] = _of_kind(table[name], kind, name), Origin.FILE
+        if (text := sources.environment.get(variable_name(section, name))) is not None:
+            values[name], origins[name] = _parse(text, kind, name), Origin.ENVIRONMENT
+        if (flag := flags.get(name)) is not None:
+            values[name], origins[name] = flag, Origin.FLAG
+    return Loaded(config_type(**values), origins)
+
+
+def variable_name(section: str, field: str) -> str:
+    """The environment name of a setting."""
+    return f"MAINSTAY_{section}_{field}".upper()
+
+
+def _read_file(named: str | None, directory: Path) -> Mapping[str, Mapping[str, object]]:
+    path = Path(named) if named else directory / DEFAULT_FILE
+    if not named and not path.exists():
+        return {}
+    try:
+        with path.open("rb") as stream:
+            tables = tomllib.load(stream)
+    except OSError as error:
+        raise Rejected(f"cannot read the settings file: {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Rejected(f"not a TOML file: {path}: {error}") from error
+    for section, table in tables.items():
+        _check_table(section, table, path)
+    return tables
+
+
+def _check_table(section: str, table: object, path: Path) -> None:
+    if section not in SECTIONS:
+        raise Rejected(f"unknown section in {path}: {section}")
+    if not isinstance(table, dict):
+        raise Rejected(f"not a section in {path}: {section}")
+    known = {field.name for field in dataclasses.fields(SECTIONS[section])}
+    for name in sorted(table.keys() - known):
+        raise Rejected(f"unknown setting in {path}: {section}.{name}")
+
+
+def _of_kind(value: object, kind: object, name: str) -> object:
+    """Settings are of the plain kinds; bool is an int to Python and not to us."""
+    allowed = (int, float) if kind is float else (kind,)
+    if type(value) not in allowed:
+        raise Rejected(f"wrong kind of value for {name}: {value!r}")
+    return value
+
+
+def _parse(text: str, kind: object, name: str) -> object:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return kind(text) if callable(kind) else text
+    except (ValueError, KeyError) as error:
+        raise Rejected(f"wrong kind of value for {name}: {text!r}") from error

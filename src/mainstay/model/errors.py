@@ -1,0 +1,93 @@
+"""The errors of Mainstay, by what the caller should do about them.
+
+MainstayError
+├── Rejected             change the request; repeating it will not help
+│   ├── UnknownMachine
+│   ├── DuplicateMachine
+│   ├── IllegalTransition
+│   └── InvalidMachine   names the rule that was broken
+├── Unavailable          the request is fine, the moment is not: try again later
+├── NoCapacity           a truthful no: record the shortfall and answer
+└── Fenced               a newer owner exists: stop, never repeat
+
+A subclass exists only where some caller acts differently on it. `code` is stable: never changed,
+never given to another meaning.
+"""
+
+from typing import ClassVar
+
+
+class MainstayError(Exception):
+    """Something expected went wrong. The subclass says what to do about it."""
+
+    code: ClassVar[str] = "error"
+    what_to_do: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, detail: str = "") -> None:
+        """`message` may be shown to anyone; `detail` is for our own logs."""
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+
+
+class Rejected(MainstayError):
+    """The request is wrong as it stands. Change it; repeating it will not help."""
+
+    code = "rejected"
+    what_to_do = "change the request"
+
+
+class Unavailable(MainstayError):
+    """The request is fine, the moment is not. Repeat it after a pause."""
+
+    code = "unavailable"
+    what_to_do = "try again later"
+
+
+class NoCapacity(MainstayError):
+    """A truthful no. Record the shortfall and answer the caller."""
+
+    code = "no_capacity"
+    what_to_do = "ask for less, or wait for capacity"
+
+
+class Fenced(MainstayError):
+    """A newer owner exists. Stop acting; never repeat."""
+
+    code = "fenced"
+    what_to_do = "stop: another owner has taken over"
+
+
+REACTIONS: tuple[type[MainstayError], ...] = (Rejected, Unavailable, NoCapacity, Fenced)
+
+
+class UnknownMachine(Rejected):
+    """No machine has this id."""
+
+    code = "unknown_machine"
+    what_to_do = "check the id"
+
+
+class DuplicateMachine(Rejected):
+    """A machine with this id is already there."""
+
+    code = "duplicate_machine"
+    what_to_do = "apply to the machine that is there"
+
+
+class IllegalTransition(Rejected):
+    """The table has no such edge."""
+
+    code = "illegal_transition"
+    what_to_do = "go through the states the table names"
+
+
+class InvalidMachine(Rejected):
+    """A machine that cannot exist; `rule` names what it breaks."""
+
+    code = "invalid_machine"
+    what_to_do = "correct the record"
+
+    def __init__(self, message: str, *, rule: str, detail: str = "") -> None:
+        super().__init__(message, detail=detail)
+        self.rule = rule

@@ -1,0 +1,70 @@
+"""Everything the clusters ask for now: replaced whole, cluster by cluster."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from mainstay.model.errors import Rejected
+from mainstay.model.ids import ClusterId
+from mainstay.model.need import Need
+
+
+class NeedsTable:
+    """Demand by cluster. A roll-up is a cluster's total: it replaces, it never adds.
+
+    `revision` grows with every change; `revisions` says when each cluster last changed, and keeps
+    the clusters that have withdrawn everything.
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[ClusterId, tuple[Need, ...]] = {}
+        self._revisions: dict[ClusterId, int] = {}
+        self._revision = 0
+        self._snapshot: tuple[Need, ...] | None = ()
+
+    @property
+    def revision(self) -> int:
+        """How often anything has changed."""
+        return self._revision
+
+    @property
+    def revisions(self) -> Mapping[ClusterId, int]:
+        """The revision at which each cluster's demand last changed."""
+        return MappingProxyType(self._revisions)
+
+    def replace(self, cluster: ClusterId, needs: Iterable[Need]) -> bool:
+        """Put `needs` in the place of all the cluster asked for; whether anything changed.
+
+        All or nothing: a row of another cluster refuses the whole roll-up.
+        """
+        rows = tuple(needs)
+        for position, need in enumerate(rows):
+            if need.cluster != cluster:
+                raise Rejected(f"row {position} of cluster {cluster} names cluster {need.cluster}")
+        if rows == self._rows.get(cluster, ()):
+            return False
+        if rows:
+            self._rows[cluster] = rows
+        else:
+            del self._rows[cluster]
+        self._revision += 1
+        self._revisions[cluster] = self._revision
+        self._snapshot = None
+        return True
+
+    def of_cluster(self, cluster: ClusterId) -> tuple[Need, ...]:
+        """The rows of one cluster, as it sent them."""
+        return self._rows.get(cluster, ())
+
+    def snapshot(self) -> tuple[Need, ...]:
+        """All rows: highest priority, then earliest arrival, then cluster, then as they were sent.
+
+        The same object until something changes.
+        """
+        if self._snapshot is None:
+            rows = [need for needs in self._rows.values() for need in needs]
+            rows.sort(key=lambda n: (-n.profile.priority, n.arrival_nanos, n.cluster))
+            self._snapshot = tuple(rows)
+        return self._snapshot
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))

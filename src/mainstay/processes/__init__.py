@@ -1,0 +1,1 @@
+"""main() for each program: the only place where dependencies are chosen."""

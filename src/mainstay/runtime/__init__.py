@@ -1,0 +1,1 @@
+"""Plumbing that has never heard of a machine."""

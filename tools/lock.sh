@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Resolve both locks for Python 3.11 to 3.13: hashes, no index addresses. Needs a working .venv.
+set -eu
+cd "$(dirname "$0")/.."
+uv=${UV:-.venv/bin/uv}
+compile() {
+  "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+    --no-header --no-annotate "$@" pyproject.toml
+}
+compile --output-file requirements.lock
+compile --extra dev --constraint requirements.lock --output-file requirements-dev.lock
