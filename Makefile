@@ -38,7 +38,7 @@ bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json
 
 docs: install-dev ## write the generated pages and render docs/ into site/
-	@$(BIN)/mainstay docs --write
+	@$(BIN)/python tools/reference_pages.py --write
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
 
 lock: install-dev ## resolve both lock files again

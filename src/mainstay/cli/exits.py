@@ -48,7 +48,7 @@ def run(app: "typer.Typer", words: Sequence[str], *, name: str) -> int:
 
 
 def abandon_output() -> int:
-    """The reader of our output has seen enough: that is no failure, nor is what is still buffered."""
+    """The reader of our output has seen enough: no failure, and nothing left to flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return DONE
 

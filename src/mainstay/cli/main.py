@@ -25,7 +25,6 @@ COMMANDS: Final[dict[str, Command]] = {
     "config": Command(
         "mainstay.cli.config", "show the settings in effect and where each comes from"
     ),
-    "docs": Command("mainstay.cli.docs", "write or check the generated reference pages"),
 }
 
 USAGE: Final = "usage: mainstay [--version] [--help] COMMAND ..."

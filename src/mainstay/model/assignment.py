@@ -51,6 +51,12 @@ PARTS_ALLOWED: Final[dict[Parts, tuple[str, ...]]] = {
 }
 
 
+_PARTS_FORBIDDEN: Final = tuple(
+    tuple(name for name in PART_NAMES if name not in PARTS_ALLOWED[RULES[state].assignment])
+    for state in State
+)
+
+
 def parts_allowed(state: State) -> tuple[str, ...]:
     """The parts a machine in this state may carry."""
     return PARTS_ALLOWED[RULES[state].assignment]
@@ -74,10 +80,8 @@ def restrict(assignment: Assignment, state: State) -> Assignment:
 
 def excess_parts(assignment: Assignment, state: State) -> tuple[str, ...]:
     """The parts that a machine in `state` must not carry."""
-    if assignment is NO_ASSIGNMENT:
-        return ()
-    allowed = parts_allowed(state)
-    return tuple(name for name in _known(assignment) if name not in allowed)
+    forbidden = _PARTS_FORBIDDEN[state]
+    return tuple([name for name in forbidden if getattr(assignment, name) is not None])
 
 
 def carried(known: Assignment, echo: Assignment, state: State) -> Assignment:

@@ -3,6 +3,8 @@
 import math
 from typing import Final
 
+from mainstay.model.errors import Rejected
+
 PENALTY_BUCKET_MAX: Final = 27
 """Buckets are 0 (unspecified) to 27 (pinned)."""
 
@@ -29,6 +31,8 @@ def effective_cost(
 
 def bucket_for(dollars: float) -> int:
     """The lowest bucket whose upper bound is not below `dollars`; never 0, which means unsaid."""
+    if math.isnan(dollars):
+        raise Rejected("a penalty must be a number of dollars: nan")
     for bucket in range(1, PINNED):
         if dollars <= UPPER_BOUND_DOLLARS[bucket]:
             return bucket
@@ -37,4 +41,6 @@ def bucket_for(dollars: float) -> int:
 
 def upper_bound(bucket: int) -> float:
     """The dollars a bucket stands for: the most it may hold."""
+    if not 0 <= bucket <= PENALTY_BUCKET_MAX:
+        raise Rejected(f"no such penalty bucket: {bucket} (must be 0 to {PENALTY_BUCKET_MAX})")
     return UPPER_BOUND_DOLLARS[bucket]

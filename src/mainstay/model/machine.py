@@ -18,6 +18,8 @@ from mainstay.model.profile import HostRef, Profile
 from mainstay.model.resources import NO_RESOURCES, Resources
 from mainstay.model.state import RULES, Presence, State, state_name
 
+HOST_REF_BYTES_MAX: Final = 1024
+
 NOTHING_ECHOED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -47,7 +49,7 @@ class Machine:
     assignment: Assignment = NO_ASSIGNMENT
     last_error: str = ""
 
-    shard_metadata: Mapping[str, str] = field(default=NOTHING_ECHOED)
+    shard_metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING_ECHOED)
     """What a provider echoed; decoded on the way in and not kept by the inventory."""
 
     @property
@@ -68,6 +70,7 @@ class MachineRule(StrEnum):
     PRICE = "price"
     INTERRUPTION_PROBABILITY = "interruption_probability"
     PENALTY = "penalty"
+    RESOURCES = "resources"
 
 
 STRUCTURAL: Final = frozenset({
@@ -80,7 +83,8 @@ STRUCTURAL: Final = frozenset({
 def check(machine: Machine) -> None:
     """Refuse a machine that cannot exist, naming the first rule it breaks."""
     for rule, why in faults(machine):
-        raise InvalidMachine(f"machine {machine.id}: {why}", rule=rule)
+        shown = machine.id if is_id(machine.id) else repr(machine.id[:80])
+        raise InvalidMachine(f"machine {shown}: {why}", rule=rule)
 
 
 def faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
@@ -88,7 +92,7 @@ def faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
     state = machine.state
     if not is_id(machine.id):
         yield MachineRule.ID, f"not a machine id: {machine.id[:80]!r}"
-    if state is State.UNSPECIFIED or state not in RULES:
+    if state == State.UNSPECIFIED or state not in RULES:
         yield MachineRule.STATE, f"no machine rests in state {state_name(state)}"
         return
     yield from _carried_faults(machine)
@@ -99,11 +103,13 @@ def _carried_faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
     state, rule = machine.state, RULES[machine.state]
     if (why := _presence_fault(rule.host, machine.host is not None)) is not None:
         yield MachineRule.HOST, f"a {state} machine {why} a host"
+    elif machine.host is not None and len(machine.host.ref.encode()) > HOST_REF_BYTES_MAX:
+        yield MachineRule.HOST, f"the host's ref is longer than {HOST_REF_BYTES_MAX} bytes"
     if (why := _presence_fault(rule.cluster, bool(machine.cluster))) is not None:
         yield MachineRule.CLUSTER, f"a {state} machine {why} a cluster"
     if excess := excess_parts(machine.assignment, state):
         yield MachineRule.ASSIGNMENT, f"a {state} machine must not carry: {', '.join(excess)}"
-    if state is State.FAILED and not machine.last_error:
+    if state == State.FAILED and not machine.last_error:
         yield MachineRule.DIAGNOSIS, "a Failed machine must have a diagnosis in last_error"
 
 

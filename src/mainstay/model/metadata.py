@@ -10,6 +10,7 @@ is skipped and told, and the good parts still count.
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef, overlay
@@ -33,7 +34,8 @@ INT32_MAX: Final = 2**31 - 1
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _FLOAT: Final = re.compile(
-    r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|inf(?:inity)?)", re.IGNORECASE
+    r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]{1,3})?|inf(?:inity)?)",
+    re.IGNORECASE | re.ASCII,
 )
 
 
@@ -76,7 +78,7 @@ def decode(echo: Mapping[str, str], onto: Assignment = NO_ASSIGNMENT) -> Decoded
     parts: dict[str, Any] = {}
     for key, (part, read) in _PARTS.items():
         value = echo.get(key)
-        if value is None or (value == "" and part != "group"):
+        if value is None or (value == "" and part in _EMPTY_IS_ABSENT):
             continue
         parts[part] = read(value)
         if parts[part] is None:
@@ -88,20 +90,13 @@ def decode(echo: Mapping[str, str], onto: Assignment = NO_ASSIGNMENT) -> Decoded
 
 def format_dollars(dollars: float) -> str:
     """As Go's shortest 'g' format writes it, so that both systems store the same bytes."""
-    if math.isinf(dollars):
-        return "+Inf" if dollars > 0 else "-Inf"
-    mantissa, exponent = _shortest(dollars)
-    places = len(mantissa.lstrip("-").replace(".", "")) - 1
-    if exponent < -4 or exponent >= 6:
-        return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    return f"{dollars:.{max(0, places - exponent)}f}"
-
-
-def _shortest(number: float) -> tuple[str, int]:
-    """The fewest mantissa digits that read back as the same number, and the power of ten."""
-    texts = (f"{number:.{places}e}" for places in range(17))
-    mantissa, _, exponent = next(text for text in texts if float(text) == number).partition("e")
-    return mantissa, int(exponent)
+    if not math.isfinite(dollars):
+        return "NaN" if math.isnan(dollars) else f"{'+' if dollars > 0 else '-'}Inf"
+    shortest = Decimal(repr(float(dollars))).normalize()
+    exponent = shortest.adjusted()
+    if -4 <= exponent < 6:
+        return f"{shortest:f}"
+    return f"{shortest.scaleb(-exponent)}e{exponent:+03d}"
 
 
 def _text(value: float | None, write: Callable[[float], str]) -> str | None:
@@ -145,3 +140,5 @@ _PARTS: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
     GROUP_KEY: ("group", str),
     CLUSTER_KEY: ("cluster", _cluster),
 }
+
+_EMPTY_IS_ABSENT: Final = ("fingerprint", "cluster")

@@ -5,6 +5,7 @@ how many machines that takes is for the engine to find out.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -19,6 +20,8 @@ from mainstay.model.resources import Units, add, largest
 
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Operator(IntEnum):
@@ -73,10 +76,11 @@ class Requirement:
 
 
 def _integer(text: str | None) -> int | None:
-    try:
-        return int(text) if text is not None and text.isascii() and "_" not in text else None
-    except ValueError:
+    """As Kubernetes reads it: 64 bits, nothing around the digits but a sign."""
+    if text is None or not _INTEGER.fullmatch(text):
         return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 class WhenUnsatisfiable(IntEnum):
@@ -160,7 +164,9 @@ def _fingerprint(profile: NeedProfile) -> Fingerprint:
             str(int(spread.when_unsatisfiable)),
         ]
     text = "".join(f"{len(part)}:{part}," for part in parts)
-    return Fingerprint(hashlib.blake2b(text.encode(), digest_size=16).hexdigest())
+    return Fingerprint(
+        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,11 +101,12 @@ class Resources:
 
 def _checked_units(name: str, text: str, units_max: int) -> int:
     try:
-        units = to_units(name, parse_quantity(text))
+        quantity = parse_quantity(text)
     except Rejected as error:
         raise Rejected(f"{error.message} for resource {name!r}") from error
-    if units < 0:
-        raise Rejected(f"negative quantity for resource {name!r}: {text}")
+    if quantity.nanos < 0:
+        raise Rejected(f"negative quantity for resource {name!r}: {text} (must be zero or more)")
+    units = to_units(name, quantity)
     if units > units_max:
         raise Rejected(f"quantity too large for resource {name!r}: {text}")
     return units

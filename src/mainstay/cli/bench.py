@@ -1,0 +1,52 @@
+"""`mainstay bench`: the figures we promise, one JSON object each."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from mainstay.bench.frame import Bench
+from mainstay.cli import exits
+from mainstay.runtime.clock import SystemClock
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="On one line, for machines.")]
+
+
+@app.callback()
+def bench() -> None:
+    """Measure what we promise, print JSON; exit 1 when a promise about memory is not kept."""
+
+
+@app.command()
+def inventory(
+    machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same fleet.")] = 1,
+    one_line: JsonOption = False,
+) -> int:
+    """Memory and time of the columnar inventory."""
+    from mainstay.bench import inventory as bench_inventory
+
+    frame = _frame("inventory", {"machines": machines, "seed": seed})
+    bench_inventory.run(frame, machines=machines, seed=seed)
+    return _print(frame, one_line=one_line)
+
+
+def _frame(name: str, args: dict[str, object]) -> Bench:
+    return Bench(name, args, SystemClock(), lambda line: void(sys.stderr.write(line + "\n")))
+
+
+def void(_: object) -> None:
+    """Drop a value."""
+
+
+def _print(frame: Bench, *, one_line: bool) -> int:
+    answer = frame.answer()
+    sys.stdout.write(json.dumps(answer, indent=None if one_line else 2) + "\n")
+    broken = [key for key in frame.over_budget() if key.endswith("bytes_per_machine")]
+    for key in broken:
+        over = f"{key} is {frame.figures[key]}, the budget is {frame.budget[key]}"
+        exits.complain(f"over budget: {over}", "")
+    return exits.FAILED if broken else exits.DONE

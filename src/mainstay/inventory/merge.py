@@ -1,0 +1,312 @@
+"""The bulk write: what a provider reports, taken in as `add` and `apply` would, at column speed.
+
+Everything is looked up and screened first, then written; a record that is refused is named with its
+reason and nothing of it is taken in.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mainstay.inventory.store import COMPARED, Bulk, Store
+from mainstay.model.assignment import carried
+from mainstay.model.batch import Codes, MachineBatch
+from mainstay.model.errors import DuplicateMachine, IllegalTransition, InvalidMachine, MainstayError
+from mainstay.model.ids import ID_LENGTH_MAX, ClusterId, MachineId
+from mainstay.model.machine import HOST_REF_BYTES_MAX, check
+from mainstay.model.metadata import decode
+from mainstay.model.state import NEXT, RULES, Presence, State, check_transition
+from mainstay.model.texts import U64, Rows, Texts, hash_of
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that was not taken in; `reason` is a label, `message` a sentence."""
+
+    machine: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What a merge did. Rows, not ids: ask the inventory or its snapshot for names."""
+
+    added: Rows
+    changed: Rows
+    absent: Rows
+    """Machines of this source that a full batch does not name, or that tombstones do."""
+
+    unchanged: int
+    skipped: int
+    refused: tuple[Refusal, ...]
+
+    state_before: NDArray[np.uint8]
+    """The state of each of `changed` before."""
+
+    cluster_before: tuple[ClusterId | None, ...]
+    """The cluster of each of `changed` before."""
+
+
+def merge(
+    store: Store, batch: MachineBatch, *, now: float, skip: Collection[MachineId] = ()
+) -> MergeReport:
+    """Take in a batch. See `mainstay.inventory.inventory.Inventory.merge`."""
+    store.settle()
+    hashes = batch.ids.hashes()
+    rows = store.index.find(batch.ids, hashes)
+    source = store.source_code(batch.source)
+    duplicate = _duplicates(batch, hashes)
+    skipped = ~duplicate & _named(batch.ids, hashes, skip)
+    same_report = ~duplicate & ~skipped & _same_report(store, batch, rows, source)
+
+    open_ = np.flatnonzero(~duplicate & ~skipped & ~same_report)
+    refused = _refusals(store, batch, open_, rows)
+    taken = open_[~np.isin(open_, list(refused))] if refused else open_
+    bulk = _translated(store, batch, taken, rows[taken], source)
+    differs = _differs(store, bulk)
+
+    new = bulk.rows < 0
+    bulk = _with_rows_for(store, bulk, new, batch.ids.take(taken[new]), hashes[taken[new]])
+    store.columns.digest[bulk.rows[~differs]] = bulk.digest[~differs]
+    changed = bulk.rows[differs & ~new]
+    clusters = store.columns.cluster[changed].tolist()
+    report = MergeReport(
+        added=bulk.rows[new],
+        changed=changed,
+        absent=_absent(store, batch, source, seen=rows[rows >= 0], skip=skip),
+        unchanged=int(same_report.sum() + (~differs).sum()),
+        skipped=int(skipped.sum()),
+        refused=(*_named_twice(batch, duplicate), *refused.values()),
+        state_before=store.columns.state[changed],
+        cluster_before=tuple(store.clusters.value(code) or None for code in clusters),
+    )
+    if differs.any():
+        store.put_many(_some(bulk, differs), now=now)
+    return report
+
+
+def _same_report(store: Store, batch: MachineBatch, rows: Rows, source: int) -> Mask:
+    """Where the report is, to the digest, the one we took in last."""
+    same = rows >= 0
+    at = rows[same]
+    columns = store.columns
+    same[same] = (columns.digest[at] == batch.digest[same]) & (columns.source[at] == source)
+    return same
+
+
+def _duplicates(batch: MachineBatch, hashes: U64) -> Mask:
+    """Every naming of an id but the first."""
+    order = np.argsort(hashes, kind="stable")
+    tied = hashes[order[1:]] == hashes[order[:-1]]
+    duplicate = np.zeros(len(batch), dtype=np.bool_)
+    if not tied.any():
+        return duplicate
+    suspects = np.unique(np.concatenate([order[1:][tied], order[:-1][tied]]))
+    seen: set[str] = set()
+    for position in suspects.tolist():
+        identity = batch.ids[position]
+        duplicate[position] = identity in seen
+        seen.add(identity)
+    return duplicate
+
+
+def _named(ids: Texts, hashes: U64, names: Collection[MachineId]) -> Mask:
+    """Where an id is one of `names`."""
+    named = np.zeros(len(ids), dtype=np.bool_)
+    if not names:
+        return named
+    wanted = np.array([hash_of(name.encode()) for name in names], dtype=np.uint64)
+    for position in np.flatnonzero(np.isin(hashes, wanted)).tolist():
+        named[position] = ids[position] in names
+    return named
+
+
+def _named_twice(batch: MachineBatch, duplicate: Mask) -> list[Refusal]:
+    names = [batch.ids[position] for position in np.flatnonzero(duplicate).tolist()]
+    return [
+        _refusal(name, DuplicateMachine(f"machine {name} is named twice in one list"))
+        for name in names
+    ]
+
+
+def _refusals(store: Store, batch: MachineBatch, open_: Rows, rows: Rows) -> dict[int, Refusal]:
+    """Every record that cannot be taken in, by its position."""
+    refused = {}
+    suspect = _suspect(store, batch, open_, rows[open_]) | _too_varied(store, batch, open_)
+    for position in open_[suspect].tolist():
+        error = _error(store, batch, position, int(rows[position]))
+        if error is not None:
+            refused[position] = _refusal(batch.ids[position], error)
+    return refused
+
+
+def _refusal(identity: str, error: MainstayError) -> Refusal:
+    reason = error.rule if isinstance(error, InvalidMachine) else error.code
+    return Refusal(identity, str(reason), error.message)
+
+
+def _error(store: Store, batch: MachineBatch, position: int, row: int) -> MainstayError | None:
+    """What `add` or `apply` would say of one report."""
+    try:
+        machine = batch.machine(position)
+        check(machine)
+        if row >= 0 and (old := State(store.columns.state.item(row))) is not machine.state:
+            check_transition(old, machine.state, machine=machine.id)
+        store.shapes.code(batch.shapes[batch.shape[position]])
+    except (InvalidMachine, IllegalTransition) as error:
+        return error
+    return None
+
+
+def _by_state(presence: Presence, what: str) -> Mask:
+    return np.array([getattr(RULES[state], what) is presence for state in State])
+
+
+_HOST_ALWAYS: Final = _by_state(Presence.ALWAYS, "host")
+_HOST_NEVER: Final = _by_state(Presence.NEVER, "host")
+_CLUSTER_ALWAYS: Final = _by_state(Presence.ALWAYS, "cluster")
+_CLUSTER_NEVER: Final = _by_state(Presence.NEVER, "cluster")
+_LEGAL: Final = np.array([[old == new or new in NEXT[old] for new in State] for old in State])
+
+
+def _suspect(store: Store, batch: MachineBatch, positions: Rows, rows: Rows) -> Mask:
+    """Where a report may break a rule or an edge: the same rules as `check`, on columns."""
+    number = batch.state[positions]
+    bad: Mask = (number == State.UNSPECIFIED) | (number > max(State))
+    state = np.where(bad, 0, number)
+    host, cluster = batch.host_provider[positions] != 0, batch.cluster[positions] != 0
+    bad |= (_HOST_ALWAYS[state] & ~host) | (_HOST_NEVER[state] & host)
+    bad |= (_CLUSTER_ALWAYS[state] & ~cluster) | (_CLUSTER_NEVER[state] & cluster)
+    bad |= (state == State.FAILED) & (batch.last_error[positions] == 0)
+    bad |= batch.host_ref.length[positions] > HOST_REF_BYTES_MAX
+    price = batch.price_per_hour[positions]
+    probability = batch.interruption_probability[positions]
+    bad |= ~((price >= 0.0) & np.isfinite(price))
+    bad |= ~((probability >= 0.0) & (probability <= 1.0))
+    bad |= (rows < 0) & _odd_ids(batch.ids.take(positions))
+    known = rows >= 0
+    bad[known] |= ~_LEGAL[store.columns.state[rows[known]], state[known]]
+    return bad
+
+
+def _too_varied(store: Store, batch: MachineBatch, positions: Rows) -> Mask:
+    """Where the shape would need more dimensions than the inventory holds."""
+    used = np.unique(batch.shape[positions])
+    refused = np.zeros(len(batch.shapes), dtype=np.bool_)
+    refused[used] = [not store.shapes.can_hold(batch.shapes[code]) for code in used.tolist()]
+    return refused[batch.shape[positions]]
+
+
+def _odd_ids(ids: Texts) -> Mask:
+    """Where an id is empty, too long, or has a character that no id has."""
+    odd = (ids.arena <= 0x20) | (ids.arena >= 0x7F)
+    before = np.concatenate([[0], np.cumsum(odd)])
+    start = ids.offset.astype(np.int64)
+    found: Mask = before[start + ids.length] != before[start]
+    found |= (ids.length == 0) | (ids.length > ID_LENGTH_MAX)
+    return found
+
+
+def _translated(store: Store, batch: MachineBatch, taken: Rows, rows: Rows, source: int) -> Bulk:
+    """The reports in our own codes."""
+    clusters, providers = batch.clusters, batch.host_providers
+    return Bulk(
+        rows=rows,
+        state=batch.state[taken],
+        cluster=_recoded(
+            batch.cluster[taken], lambda code: store.clusters.code(ClusterId(clusters[code]))
+        ),
+        shape=_recoded(batch.shape[taken], lambda code: store.shapes.code(batch.shapes[code])),
+        price_per_hour=batch.price_per_hour[taken],
+        interruption_probability=batch.interruption_probability[taken],
+        assignment=_assignments(store, batch, taken, rows),
+        source=np.full(len(taken), source, dtype=np.uint32),
+        host_provider=_recoded(
+            batch.host_provider[taken], lambda code: store.host_provider_code(providers[code])
+        ),
+        host_ref=batch.host_ref.take(taken),
+        last_error=batch.last_error[taken],
+        last_errors=batch.last_errors,
+        digest=batch.digest[taken],
+    )
+
+
+def _recoded(codes: Codes, recode: Callable[[int], int]) -> Codes:
+    """Codes of the batch as our own; each distinct one is looked up once."""
+    used, inverse = np.unique(codes, return_inverse=True)
+    ours = np.fromiter(map(recode, used.tolist()), dtype=np.uint32, count=len(used))
+    return ours[inverse]
+
+
+def _assignments(store: Store, batch: MachineBatch, taken: Rows, rows: Rows) -> Codes:
+    """What each machine is committed to: worked out once per (memory, echo, state)."""
+    memory = np.zeros(len(rows), dtype=np.uint64)
+    memory[rows >= 0] = store.columns.assignment[rows[rows >= 0]]
+    echo, state = batch.metadata[taken].astype(np.uint64), batch.state[taken]
+    key = (memory << np.uint64(36)) | (echo << np.uint64(4)) | state
+    used, inverse = np.unique(key, return_inverse=True)
+    ours = np.zeros(len(used), dtype=np.uint32)
+    for place, packed in enumerate(used.tolist()):
+        known = store.assignments.value(packed >> 36)
+        echoed = decode(dict(batch.metadatas[(packed >> 4) & 0xFFFFFFFF])).assignment
+        ours[place] = store.assignments.code(carried(known, echoed, State(packed & 0xF)))
+    return ours[inverse]
+
+
+def _differs(store: Store, bulk: Bulk) -> Mask:
+    """Where a report is not what the row already holds; always, for a machine we do not know."""
+    differs = bulk.rows < 0
+    known = np.flatnonzero(~differs)
+    rows = bulk.rows[known]
+    other = ~store.host_ref.view(rows).equals(bulk.host_ref.take(known))
+    for name in COMPARED:
+        other |= getattr(store.columns, name)[rows] != getattr(bulk, name)[known]
+    code = bulk.last_error[known]
+    told = np.flatnonzero((code != 0) | np.isin(rows, list(store.last_error)))
+    for place in told.tolist():
+        held = store.last_error.get(int(rows[place]), "")
+        other[place] |= held != bulk.last_errors[code[place]]
+    differs[known] = other
+    return differs
+
+
+def _with_rows_for(store: Store, bulk: Bulk, new: Mask, ids: Texts, hashes: U64) -> Bulk:
+    """The same, with rows for the machines we did not know."""
+    if not len(ids):
+        return bulk
+    rows = bulk.rows.copy()
+    rows[new] = store.allocate(len(ids))
+    store.add_ids(rows[new], ids, hashes)
+    return dataclasses.replace(bulk, rows=rows)
+
+
+def _some(bulk: Bulk, wanted: Mask) -> Bulk:
+    if wanted.all():
+        return bulk
+    places = np.flatnonzero(wanted)
+    parts = {field.name: getattr(bulk, field.name) for field in dataclasses.fields(bulk)}
+    kept = {name: part.take(places) for name, part in parts.items() if name != "last_errors"}
+    return dataclasses.replace(bulk, **kept)
+
+
+def _absent(
+    store: Store, batch: MachineBatch, source: int, *, seen: Rows, skip: Collection[MachineId]
+) -> Rows:
+    """The machines this batch says are not there, in order of their rows."""
+    gone = np.zeros(len(store.columns.state), dtype=np.bool_)
+    if batch.full:
+        gone = (store.columns.state != 0) & (store.columns.source == source)
+        gone[seen] = False
+    else:
+        told = [row for name in batch.tombstones if (row := store.index.row_of(name)) >= 0]
+        gone[told] = True
+    ours = [row for name in skip if (row := store.index.row_of(name)) >= 0]
+    gone[ours] = False
+    return np.flatnonzero(gone)

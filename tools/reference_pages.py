@@ -1,0 +1,246 @@
+"""Write the reference pages that are derived from the code, or check that they have not drifted.
+
+usage: python tools/reference_pages.py {--write|--check}
+"""
+
+import dataclasses
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from mainstay.cli.main import COMMANDS
+from mainstay.config.load import SECTIONS, variable_name
+from mainstay.inventory.columns import COLD, HOT, Column
+from mainstay.model import errors
+from mainstay.model.machine import MachineRule
+from mainstay.model.state import EDGES, NEXT, RULES, State
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
+NOTICE = "<!-- Made by tools/reference_pages.py from the code: `make docs` writes it anew. -->\n\n"
+
+
+def main() -> int:
+    """Write or check every page."""
+    if sys.argv[1:] not in (["--write"], ["--check"]):
+        print("usage: reference_pages.py {--write|--check}", file=sys.stderr)
+        return 2
+    drifted = [name for name, make in MAKERS.items() if current(name) != make()]
+    if sys.argv[1] == "--write":
+        for name in drifted:
+            (PAGES / name).write_text(MAKERS[name](), encoding="utf-8")
+        return 0
+    for name in drifted:
+        print(f"docs/reference/{name} has drifted from the code: run make docs", file=sys.stderr)
+    return 1 if drifted else 0
+
+
+def current(name: str) -> str | None:
+    """What the page says now."""
+    path = PAGES / name
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+def states() -> str:
+    """The states, what a machine carries in each, and the edges."""
+    carried = table(
+        ("state", "number", "kind", "host", "cluster", "assignment", "meaning"),
+        (
+            (s, int(s), r.kind.value, r.host.value, r.cluster.value, r.assignment.value, r.meaning)
+            for s, r in RULES.items()
+        ),
+    )
+    edges = table(
+        ("from", "to"),
+        ((s, ", ".join(map(str, sorted(NEXT[s]))) or "nowhere") for s in State if s),
+    )
+    return STATES_PAGE.format(notice=NOTICE, count=len(EDGES), carried=carried, edges=edges)
+
+
+STATES_PAGE = """{notice}# States and edges of a machine
+
+![The states and the {count} legal edges](states.svg)
+
+A *stable* machine is at rest and may be chosen. In a *transitional* state a provider is at work,
+and only there can a machine fail. Failed has no way out. From one cluster to another the way leads
+through Idle. Idle to Speculative is walked only where hardware can be given back.
+
+## What a machine carries
+
+{carried}
+A Failed machine must have a diagnosis in `last_error`. The table is `mainstay.model.state.RULES`,
+the check is `mainstay.model.machine.check`.
+
+## The {count} legal edges
+
+{edges}
+The table is `mainstay.model.state.NEXT`. A write in the same state changes fields and needs no
+edge.
+"""
+
+PLACES = {
+    State.SPECULATIVE: (110, 60), State.CREATING: (360, 60), State.IDLE: (360, 210),
+    State.DELETING: (110, 210), State.CONFIGURING: (610, 60), State.CONFIGURED: (860, 135),
+    State.DRAINING: (610, 210), State.FAILED: (360, 340),
+}  # fmt: skip
+WIDTH, HEIGHT = 150, 46
+FILLS = {"stable": "#d7f0df", "transitional": "#fdf0cf", "terminal": "#f8d7d7"}
+
+
+def diagram() -> str:
+    """The same, drawn."""
+    edges = "".join(arrow(old, new) for old, new in EDGES)
+    boxes = "".join(box(state) for state in PLACES)
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 400" role="img" '
+        'font-family="sans-serif" font-size="15">\n'
+        "<title>States of a machine and the legal edges between them</title>\n"
+        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
+        'markerHeight="8" orient="auto"><path d="M0 0L10 5L0 10z" fill="#444"/></marker></defs>\n'
+        '<rect width="980" height="400" fill="#ffffff"/>\n'
+        f"{edges}{boxes}</svg>\n"
+    )
+
+
+def box(state: State) -> str:
+    """One state."""
+    x, y = PLACES[state]
+    fill = FILLS[RULES[state].kind.value]
+    return (
+        f'<rect x="{x - WIDTH // 2}" y="{y - HEIGHT // 2}" width="{WIDTH}" height="{HEIGHT}" '
+        f'rx="9" fill="{fill}" stroke="#444"/>\n'
+        f'<text x="{x}" y="{y + 5}" text-anchor="middle">{state}</text>\n'
+    )
+
+
+def arrow(old: State, new: State) -> str:
+    """A straight line from border to border; the two ways of a pair lie side by side."""
+    (x1, y1), (x2, y2) = PLACES[old], PLACES[new]
+    if (new, old) in EDGES:
+        shift = 12 if old < new else -12
+        x1, x2, y1, y2 = (
+            (x1, x2, y1 + shift, y2 + shift) if y1 == y2 else (x1 + shift, x2 + shift, y1, y2)
+        )
+    start, end = border(x1, y1, x2, y2), border(x2, y2, x1, y1)
+    dash = ' stroke-dasharray="5 4"' if new is State.FAILED else ""
+    return (
+        f'<line x1="{start[0]:.0f}" y1="{start[1]:.0f}" x2="{end[0]:.0f}" y2="{end[1]:.0f}" '
+        f'stroke="#444" stroke-width="1.5"{dash} marker-end="url(#tip)"/>\n'
+    )
+
+
+def border(x: int, y: int, toward_x: int, toward_y: int) -> tuple[float, float]:
+    """Where the line to another place leaves the box."""
+    dx, dy = toward_x - x, toward_y - y
+    scale = min(
+        WIDTH / 2 / abs(dx) if dx else float("inf"), HEIGHT / 2 / abs(dy) if dy else float("inf")
+    )
+    return x + dx * scale, y + dy * scale
+
+
+def error_page() -> str:
+    """Every error class, its code and what to do."""
+    found = [c for _, c in inspect.getmembers(errors, inspect.isclass)]
+    classes = [c for c in found if issubclass(c, errors.MainstayError)]
+    rows = [
+        (f"`{c.__name__}`", f"`{c.code}`", (inspect.getdoc(c) or "").splitlines()[0], c.what_to_do)
+        for c in sorted(classes, key=lambda c: (len(c.__mro__), c.__name__))
+        if c is not errors.MainstayError
+    ]
+    rules = ", ".join(f"`{rule}`" for rule in MachineRule)
+    return (
+        f"{NOTICE}# Errors\n\nAn error is named for what to do about it. Codes are stable.\n\n"
+        + table(("class", "code", "meaning", "what to do"), rows)
+        + f"\n`InvalidMachine` also names the rule that was broken: {rules}.\n"
+    )
+
+
+SETTINGS_INTRODUCTION = """# Settings
+
+Built in, then the file, then the environment, then flags: the last one said wins. The file is
+`mainstay.toml` in the working directory, or what `MAINSTAY_CONFIG` names; a section of it is a table.
+`mainstay config show` prints what is in effect.
+"""
+
+
+def config_page() -> str:
+    """Every setting with its default and meaning."""
+    parts = [NOTICE + SETTINGS_INTRODUCTION]
+    for section, kind in SECTIONS.items():
+        docs = field_docs(kind)
+        rows = [
+            (
+                f"`{section}.{field.name}`",
+                f"`{field.default}`",
+                f"`{variable_name(section, field.name)}`",
+                docs[field.name],
+            )
+            for field in dataclasses.fields(kind)
+        ]
+        header = ("setting", "built in", "environment", "meaning")
+        parts.append(f"\n## {section}\n\n" + table(header, rows))
+    return "".join(parts)
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """The docstring under each field of a configuration."""
+    lines = inspect.getsource(kind).splitlines()
+    docs = {}
+    for above, below in itertools.pairwise(lines):
+        name = above.strip().partition(":")[0]
+        if below.strip().startswith('"""') and name.isidentifier():
+            docs[name] = below.strip().strip('"')
+    return docs
+
+
+def cli_page() -> str:
+    """The commands and the exit codes."""
+    rows = [(f"`mainstay {name}`", command.help) for name, command in COMMANDS.items()]
+    codes = (
+        (0, "done"),
+        (1, "failed, or a check found fault"),
+        (2, "wrong usage"),
+        (3, "server not reachable"),
+    )
+    return "".join((
+        NOTICE,
+        "# The command\n\n",
+        table(("command", "what it does"), rows),
+        "\nWhere rows are printed, `-o table|json|yaml` chooses how.\n",
+        "Data goes to stdout, talk to stderr.\n\n",
+        table(("exit code", "meaning"), codes),
+    ))  # fmt: skip
+
+
+def column_page() -> str:
+    """What a machine is in memory."""
+
+    def rows(columns: dict[str, Column]) -> list[tuple[str, str, str]]:
+        return [(f"`{n}`", c.dtype.__name__, c.meaning) for n, c in columns.items()]
+
+    header = ("column", "type", "meaning")
+    return (
+        f"{NOTICE}# Columns of the inventory\n\n## Hot: what a decision reads\n\n"
+        + table(header, rows(HOT)) + "\n## Cold\n\n" + table(header, rows(COLD))
+        + "\nIds and host references lie in byte arenas beside these.\n"
+    )  # fmt: skip
+
+
+MAKERS: dict[str, Callable[[], str]] = {
+    "states.md": states,
+    "states.svg": diagram,
+    "errors.md": error_page,
+    "config.md": config_page,
+    "cli.md": cli_page,
+    "columns.md": column_page,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
