@@ -85,10 +85,11 @@ The table is `mainstay.model.state.NEXT`. A write in the same state changes fiel
 edge.
 """
 
+# Two rings that meet in Idle; no line crosses a box it has nothing to do with.
 PLACES = {
-    State.SPECULATIVE: (110, 60), State.CREATING: (360, 60), State.IDLE: (360, 210),
-    State.DELETING: (110, 210), State.CONFIGURING: (610, 60), State.CONFIGURED: (860, 135),
-    State.DRAINING: (610, 210), State.FAILED: (360, 340),
+    State.SPECULATIVE: (90, 200), State.CREATING: (250, 55), State.DELETING: (230, 345),
+    State.IDLE: (490, 200), State.FAILED: (490, 55),
+    State.CONFIGURING: (730, 55), State.DRAINING: (750, 345), State.CONFIGURED: (890, 200),
 }  # fmt: skip
 WIDTH, HEIGHT = 150, 46
 FILLS = {"stable": "#d7f0df", "transitional": "#fdf0cf", "terminal": "#f8d7d7"}
@@ -165,7 +166,7 @@ def error_page() -> str:
 SETTINGS_INTRODUCTION = """# Settings
 
 Built in, then the file, then the environment, then flags: the last one said wins. The file is
-`mainstay.toml` in the working directory, or what `MAINSTAY_CONFIG` names; a section of it is a table.
+`mainstay.toml` in the working directory, or what `MAINSTAY_CONFIG` names; a section is a table.
 `mainstay config show` prints what is in effect.
 """
 

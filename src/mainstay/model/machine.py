@@ -102,15 +102,15 @@ def faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
 def _carried_faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
     state, rule = machine.state, RULES[machine.state]
     if (why := _presence_fault(rule.host, machine.host is not None)) is not None:
-        yield MachineRule.HOST, f"a {state} machine {why} a host"
+        yield MachineRule.HOST, f"in state {state} it {why} a host"
     elif machine.host is not None and len(machine.host.ref.encode()) > HOST_REF_BYTES_MAX:
         yield MachineRule.HOST, f"the host's ref is longer than {HOST_REF_BYTES_MAX} bytes"
     if (why := _presence_fault(rule.cluster, bool(machine.cluster))) is not None:
-        yield MachineRule.CLUSTER, f"a {state} machine {why} a cluster"
+        yield MachineRule.CLUSTER, f"in state {state} it {why} a cluster"
     if excess := excess_parts(machine.assignment, state):
-        yield MachineRule.ASSIGNMENT, f"a {state} machine must not carry: {', '.join(excess)}"
+        yield MachineRule.ASSIGNMENT, f"in state {state} it must not carry: {', '.join(excess)}"
     if state == State.FAILED and not machine.last_error:
-        yield MachineRule.DIAGNOSIS, "a Failed machine must have a diagnosis in last_error"
+        yield MachineRule.DIAGNOSIS, "in state Failed it must have a diagnosis in last_error"
 
 
 def _presence_fault(presence: Presence, present: bool) -> str | None:

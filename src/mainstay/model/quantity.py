@@ -16,6 +16,8 @@ from mainstay.model.errors import Rejected
 NANO: Final = 10**9
 TEXT_LENGTH_MAX: Final = 64
 EXPONENT_MAX: Final = 30
+NANOS_MAX: Final = 10**56
+"""Largest amount: its canonical text is short enough to be read again."""
 
 _PATTERN: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
@@ -68,6 +70,8 @@ def parse_quantity(text: str) -> Quantity:
     numerator = digits * (1 << two) * 10 ** max(0, 9 + ten - places)
     denominator = 10 ** max(0, places - 9 - ten)
     nanos = -(-numerator // denominator)
+    if nanos > NANOS_MAX:
+        raise Rejected(f"quantity too large: {text!r}")
     return Quantity(-nanos if match["sign"] == "-" else nanos, notation)
 
 

@@ -1,0 +1,178 @@
+"""Settings: built in, then file, then environment, then flag; nothing unknown is let through."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mainstay.config import load
+from mainstay.config.load import Loaded, Origin, Sources
+from mainstay.config.up import UpConfig
+from mainstay.model.errors import Rejected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinds:
+    """One field of each kind."""
+
+    name: str = "a"
+    count: int = 1
+    share: float = 0.5
+    enabled: bool = False
+
+
+def loaded(
+    file: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+    **flags: object,
+) -> Loaded[Kinds]:
+    sources = Sources({"kinds": file or {}}, environment or {})
+    return load.load("kinds", Kinds, sources, flags)
+
+
+class TestPrecedence:
+    """Each source wins over those before it."""
+
+    def test_the_built_in_value_is_used_when_nothing_is_said(self) -> None:
+        config, origins = loaded()
+
+        assert config == Kinds()
+        assert set(origins.values()) == {Origin.BUILT_IN}
+
+    def test_the_file_wins_over_the_built_in_value(self) -> None:
+        config, origins = loaded({"count": 2})
+
+        assert (config.count, origins["count"]) == (2, Origin.FILE)
+        assert origins["name"] == Origin.BUILT_IN
+
+    def test_the_environment_wins_over_the_file(self) -> None:
+        config, origins = loaded({"count": 2}, {"MAINSTAY_KINDS_COUNT": "3"})
+
+        assert (config.count, origins["count"]) == (3, Origin.ENVIRONMENT)
+
+    def test_a_flag_wins_over_everything(self) -> None:
+        config, origins = loaded({"count": 2}, {"MAINSTAY_KINDS_COUNT": "3"}, count=4)
+
+        assert (config.count, origins["count"]) == (4, Origin.FLAG)
+
+    def test_a_flag_that_was_not_given_wins_over_nothing(self) -> None:
+        config, origins = loaded({"count": 2}, count=None)
+
+        assert (config.count, origins["count"]) == (2, Origin.FILE)
+
+    def test_a_flag_of_nothing_but_zero_is_given(self) -> None:
+        assert loaded({"count": 2}, count=0).config.count == 0
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("name", "text", "value"),
+        [
+            ("name", "x y", "x y"),
+            ("count", "-3", -3),
+            ("share", "1", 1.0),
+            ("enabled", "true", True),
+            ("enabled", "False", False),
+        ],
+    )
+    def test_text_of_the_environment_becomes_the_kind_of_its_field(
+        self, name: str, text: str, value: object
+    ) -> None:
+        config = loaded(environment={f"MAINSTAY_KINDS_{name.upper()}": text}).config
+
+        assert getattr(config, name) == value
+        assert type(getattr(config, name)) is type(value)
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [("count", "many"), ("count", "1.5"), ("count", ""), ("share", "x"), ("enabled", "yes")],
+    )
+    def test_text_of_the_wrong_kind_is_refused(self, name: str, text: str) -> None:
+        with pytest.raises(Rejected, match=f"wrong kind of value for {name}: '{text}'"):
+            loaded(environment={f"MAINSTAY_KINDS_{name.upper()}": text})
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("name", 1), ("count", "1"), ("count", 1.0), ("count", True), ("share", "1"),
+         ("share", True), ("enabled", 1), ("enabled", "true"), ("count", [1])],
+    )  # fmt: skip
+    def test_a_value_of_the_wrong_kind_in_the_file_is_refused(
+        self, name: str, value: object
+    ) -> None:
+        with pytest.raises(Rejected, match=f"wrong kind of value for {name}: "):
+            loaded({name: value})
+
+    def test_a_whole_number_will_do_for_a_fraction_in_the_file(self) -> None:
+        assert loaded({"share": 1}).config.share == 1.0
+
+
+def read(directory: Path, text: str | bytes | None = None, **variables: str) -> Sources:
+    if text is not None:
+        content = text.encode() if isinstance(text, str) else text
+        (directory / "mainstay.toml").write_bytes(content)
+    return load.read_sources(variables, directory)
+
+
+class TestEnvironment:
+    def test_variables_that_are_not_ours_are_let_be(self, tmp_path: Path) -> None:
+        assert read(tmp_path, PATH="/bin", MAINSTAYS="x").environment == {}
+
+    def test_an_unknown_variable_of_ours_is_refused(self, tmp_path: Path) -> None:
+        """A typing error must not run with the default."""
+        with pytest.raises(Rejected, match="unknown setting in the environment: MAINSTAY_UP_SEEDS"):
+            read(tmp_path, MAINSTAY_UP_SEEDS="1")
+
+    @pytest.mark.parametrize("name", sorted(load.OUTSIDE_SETTINGS - {load.FILE_VARIABLE}))
+    def test_variables_that_name_places_and_modes_are_known(
+        self, name: str, tmp_path: Path
+    ) -> None:
+        assert read(tmp_path, **{name: "x"}).environment == {name: "x"}
+
+    def test_every_setting_has_its_name_in_the_environment(self, tmp_path: Path) -> None:
+        sources = read(tmp_path, MAINSTAY_UP_MACHINES="5")
+
+        assert load.load("up", UpConfig, sources, {}).config.machines == 5
+
+
+class TestFile:
+    def test_without_a_file_nothing_is_said(self, tmp_path: Path) -> None:
+        assert read(tmp_path).file == {}
+
+    def test_the_file_of_the_working_directory_is_read(self, tmp_path: Path) -> None:
+        assert read(tmp_path, "[up]\nseed = 3\n").file == {"up": {"seed": 3}}
+
+    def test_a_file_that_was_named_is_read_instead(self, tmp_path: Path) -> None:
+        other = tmp_path / "other.toml"
+        other.write_text("[up]\nseed = 4\n")
+
+        sources = read(tmp_path, "[up]\nseed = 3\n", MAINSTAY_CONFIG=str(other))
+
+        assert sources.file == {"up": {"seed": 4}}
+
+    def test_a_file_that_was_named_must_be_there(self, tmp_path: Path) -> None:
+        with pytest.raises(Rejected, match=r"cannot read the settings file: .*gone\.toml: No such"):
+            read(tmp_path, MAINSTAY_CONFIG=str(tmp_path / "gone.toml"))
+
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("[upp]\n", "unknown section in .*mainstay.toml: upp"),
+            ("seed = 3\n", "unknown section in .*mainstay.toml: seed"),
+            ("up = 3\n", "not a section in .*mainstay.toml: up"),
+            ("[up]\nseeds = 3\n", "unknown setting in .*mainstay.toml: up.seeds"),
+        ],
+    )
+    def test_an_unknown_name_is_refused(self, text: str, complaint: str, tmp_path: Path) -> None:
+        with pytest.raises(Rejected, match=complaint):
+            read(tmp_path, text)
+
+    @pytest.mark.parametrize("text", ["[up\n", "seed\n", "a = 1\na = 2\n", b"\xff\xfe"])
+    def test_what_is_not_toml_is_refused_in_one_line(
+        self, text: str | bytes, tmp_path: Path
+    ) -> None:
+        with pytest.raises(Rejected, match="not a TOML file: ") as refused:
+            read(tmp_path, text)
+
+        assert "\n" not in refused.value.message
+        assert "mainstay.toml" in refused.value.message
