@@ -25,7 +25,7 @@ check: install-dev ## format, lint, types, import contracts, sizes: fast
 	@$(BIN)/lint-imports --no-cache >.venv/contracts.txt || { cat .venv/contracts.txt; exit 1; }
 	@$(BIN)/pytest -q tests/architecture/test_sizes.py
 
-test: packages check docs ## pass all tests, from a fresh clone
+test: install-dev packages check docs ## pass all tests, from a fresh clone
 	@$(BIN)/pytest -q -n auto --dist worksteal
 
 unit: install-dev ## the pure tests only, in seconds

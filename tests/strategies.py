@@ -13,13 +13,11 @@ from typing import Any, Final, NamedTuple, cast
 from hypothesis import strategies as st
 
 from builders import REAL_STATES
-from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef
+from mainstay.model.assignment import NO_ASSIGNMENT, PRIORITY_MAX, PRIORITY_MIN, Assignment, NeedRef
 from mainstay.model.cost import PENALTY_BUCKET_MAX, UPPER_BOUND_DOLLARS
 from mainstay.model.ids import ID_LENGTH_MAX, ClusterId, Fingerprint, MachineId
 from mainstay.model.machine import HOST_REF_BYTES_MAX, Machine, MachineRule
 from mainstay.model.need import (
-    INT32_MAX,
-    INT32_MIN,
     Need,
     NeedProfile,
     Operator,
@@ -171,7 +169,7 @@ def _part_strategies(state: State) -> dict[str, st.SearchStrategy[Any]]:
         "cluster": _optional(cluster_ids()),
     }
     serving = {
-        "priority": _optional(st.integers(INT32_MIN, INT32_MAX)),
+        "priority": _optional(st.integers(PRIORITY_MIN, PRIORITY_MAX)),
         "interruption_penalty_dollars": _optional(dollars()),
         "reclamation_penalty_dollars": _optional(dollars()),
     }
@@ -328,7 +326,7 @@ def need_profiles() -> st.SearchStrategy[NeedProfile]:
         NeedProfile,
         requirements=st.lists(requirements(), max_size=4).map(tuple),
         spread=st.lists(spreads(), max_size=3).map(tuple),
-        priority=st.one_of(st.integers(0, 2), st.integers(INT32_MIN, INT32_MAX)),
+        priority=st.one_of(st.integers(0, 2), st.integers(PRIORITY_MIN, PRIORITY_MAX)),
         interruption_penalty_bucket=buckets,
         reclamation_penalty_bucket=buckets,
     )

@@ -124,7 +124,7 @@ def sync(lock: Path) -> None:
     """Install exactly what the lock names, then ourselves."""
     uv = [str(VENV / "bin/uv"), "pip"]
     python = ["--python", str(VENV / "bin/python"), "--quiet"]
-    run([*uv, "sync", *python, "--require-hashes", str(lock)])
+    run([*uv, "sync", *python, "--compile-bytecode", "--require-hashes", str(lock)])
     run([*uv, "install", *python, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
 
 

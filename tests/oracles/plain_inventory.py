@@ -94,17 +94,24 @@ def _broken_rules(machine: Machine) -> Iterator[str]:
     if state not in HOST:
         yield "state"
         return
-    if HOST[state] is not None and HOST[state] != (machine.host is not None):
-        yield "host"
-    if machine.host is not None and len(machine.host.ref.encode()) > HOST_REF_BYTES:
-        yield "host"
-    if CLUSTER[state] is not None and CLUSTER[state] != bool(machine.cluster):
-        yield "cluster"
+    yield from _broken_places(machine)
     if any(getattr(assignment, p) is not None for p in ALL_PARTS if p not in PARTS[state]):
         yield "assignment"
     if state == S.FAILED and machine.last_error == "":
         yield "diagnosis"
     yield from _broken_numbers(machine)
+
+
+def _broken_places(machine: Machine) -> Iterator[str]:
+    state = machine.state
+    if HOST[state] is not None and HOST[state] != (machine.host is not None):
+        yield "host"
+    if machine.host is not None and not 1 <= _bytes(machine.host.ref) <= HOST_REF_BYTES:
+        yield "host"
+    if CLUSTER[state] is not None and CLUSTER[state] != bool(machine.cluster):
+        yield "cluster"
+    if machine.cluster and not _is_id(machine.cluster):
+        yield "cluster"
 
 
 def _broken_numbers(machine: Machine) -> Iterator[str]:
@@ -113,12 +120,19 @@ def _broken_numbers(machine: Machine) -> Iterator[str]:
         yield "price"
     if math.isnan(probability) or probability < 0 or probability > 1:
         yield "interruption_probability"
+    priority = machine.assignment.priority
+    if priority is not None and not -(2**31) <= priority < 2**31:
+        yield "assignment"
     penalties = (
         machine.assignment.interruption_penalty_dollars,
         machine.assignment.reclamation_penalty_dollars,
     )
     if any(penalty is not None and math.isnan(penalty) for penalty in penalties):
         yield "penalty"
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
 
 
 def _is_id(text: str) -> bool:

@@ -18,8 +18,13 @@ import outside
 from builders import a_machine
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.assignment import Assignment
-from mainstay.model.errors import InvalidMachine, UnknownMachine
-from mainstay.model.ids import Fingerprint, MachineId
+from mainstay.model.errors import (
+    DuplicateMachine,
+    IllegalTransition,
+    InvalidMachine,
+    UnknownMachine,
+)
+from mainstay.model.ids import ID_LENGTH_MAX, Fingerprint, MachineId
 from mainstay.model.state import State
 from oracles.operations import OFTEN, Driver
 from oracles.plain_inventory import EDGES
@@ -112,6 +117,18 @@ class TestRefusals:
         for ask in (inventory.machine, inventory.idle_since, inventory.source, inventory.remove):
             with pytest.raises(UnknownMachine, match=NOBODY):
                 ask(NOBODY)
+
+    def test_a_machine_with_the_longest_of_ids_is_named_whole(self) -> None:
+        inventory, longest = Inventory(), MachineId("m" * ID_LENGTH_MAX)
+        machine = a_machine(State.IDLE, id=longest)
+
+        with pytest.raises(UnknownMachine, match=longest):
+            inventory.apply(machine, now=1.0)
+        inventory.add(machine, now=2.0)
+        with pytest.raises(DuplicateMachine, match=longest):
+            inventory.add(machine, now=3.0)
+        with pytest.raises(IllegalTransition, match=longest):
+            inventory.apply(a_machine(State.CONFIGURED, id=longest), now=4.0)
 
     def test_an_unknown_machine_is_told_before_a_broken_record(self) -> None:
         with pytest.raises(UnknownMachine, match=NOBODY):

@@ -454,7 +454,7 @@ class TestAbsence:
 
         report = inventory.merge(batch_of(machines, source="west"), now=2.0)
 
-        assert report.unchanged == 1
+        assert len(report.changed) == 1
         assert inventory.source(M1) == "west"
         assert len(inventory.merge(batch_of([], source="east"), now=3.0).absent) == 0
         assert len(inventory.merge(batch_of([], source="west"), now=3.0).absent) == 1
@@ -522,7 +522,7 @@ class TestWhatAProviderMaySend:
         assert [(r.machine, r.reason) for r in report.refused] == [(M1, "state")]
         assert inventory.ids() == [M2]
 
-    @pytest.mark.parametrize("length", [254, 65_535, 65_536])
+    @pytest.mark.parametrize("length", [254, 65_535, 65_536, 200_000])
     def test_an_id_of_any_length_is_refused_and_the_rest_counts(self, length: int) -> None:
         batch = batch_of([a_machine(id="x" * length), a_machine()])
 
@@ -530,6 +530,15 @@ class TestWhatAProviderMaySend:
 
         assert [refusal.reason for refusal in report.refused] == ["id"]
         assert inventory.ids() == [M1]
+
+    @pytest.mark.parametrize("length", [1_025, 65_536])
+    def test_a_host_of_any_length_is_refused_and_the_rest_counts(self, length: int) -> None:
+        batch = batch_of([a_machine(host=HostRef("metal", "x" * length)), a_machine(id=M2)])
+
+        report = (inventory := Inventory()).merge(batch, now=1.0)
+
+        assert [(r.machine, r.reason) for r in report.refused] == [(M1, "host")]
+        assert inventory.ids() == [M2]
 
     @pytest.mark.parametrize("field", ["price_per_hour", "interruption_probability"])
     def test_minus_zero_changes_nothing(self, field: str) -> None:

@@ -13,7 +13,7 @@ from mainstay.inventory.store import Store
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, overlay
 from mainstay.model.batch import MachineBatch
 from mainstay.model.errors import DuplicateMachine, UnknownMachine
-from mainstay.model.ids import MachineId
+from mainstay.model.ids import MachineId, is_id
 from mainstay.model.machine import Machine, check
 from mainstay.model.state import check_transition, state_of
 
@@ -117,7 +117,8 @@ class Inventory:
     def _row(self, machine: MachineId) -> int:
         row = self._store.index.row_of(machine)
         if row < 0:
-            raise UnknownMachine(f"no machine {machine[:80]} in the inventory")
+            shown = machine if is_id(machine) else repr(machine[:80])
+            raise UnknownMachine(f"no machine {shown} in the inventory")
         return row
 
     def _commit(self, held: Machine, assignment: Assignment) -> None:

@@ -16,7 +16,7 @@ from mainstay.inventory.store import COMPARED, Bulk, Store
 from mainstay.model.assignment import carried
 from mainstay.model.batch import Codes, MachineBatch
 from mainstay.model.errors import DuplicateMachine, IllegalTransition, InvalidMachine, MainstayError
-from mainstay.model.ids import ID_LENGTH_MAX, ClusterId, MachineId
+from mainstay.model.ids import ID_LENGTH_MAX, ClusterId, MachineId, is_id
 from mainstay.model.machine import HOST_REF_BYTES_MAX, check
 from mainstay.model.metadata import decode
 from mainstay.model.state import NEXT, RULES, Presence, State, check_transition
@@ -69,6 +69,7 @@ def merge(
     open_ = np.flatnonzero(~duplicate & ~skipped & ~same_report)
     refused = _refusals(store, batch, open_, rows)
     taken = open_[~np.isin(open_, list(refused))] if refused else open_
+    refused |= _named_twice(batch, duplicate)
     bulk = _translated(store, batch, taken, rows[taken], source)
     differs = _differs(store, bulk)
 
@@ -83,7 +84,7 @@ def merge(
         absent=_absent(store, batch, source, seen=rows[rows >= 0], skip=skip),
         unchanged=int(same_report.sum() + (~differs).sum()),
         skipped=int(skipped.sum()),
-        refused=(*_named_twice(batch, duplicate), *refused.values()),
+        refused=tuple(refused[position] for position in sorted(refused)),
         state_before=store.columns.state[changed],
         cluster_before=tuple(store.clusters.value(code) or None for code in clusters),
     )
@@ -128,12 +129,13 @@ def _named(ids: Texts, hashes: U64, names: Collection[MachineId]) -> Mask:
     return named
 
 
-def _named_twice(batch: MachineBatch, duplicate: Mask) -> list[Refusal]:
-    names = [batch.ids[position] for position in np.flatnonzero(duplicate).tolist()]
-    return [
-        _refusal(name, DuplicateMachine(f"machine {name} is named twice in one list"))
-        for name in names
-    ]
+def _named_twice(batch: MachineBatch, duplicate: Mask) -> dict[int, Refusal]:
+    refused = {}
+    for position in np.flatnonzero(duplicate).tolist():
+        name = batch.ids[position]
+        error = DuplicateMachine(f"machine {name} is named twice in one list")
+        refused[position] = _refusal(name, error)
+    return refused
 
 
 def _refusals(store: Store, batch: MachineBatch, open_: Rows, rows: Rows) -> dict[int, Refusal]:
@@ -185,7 +187,10 @@ def _suspect(store: Store, batch: MachineBatch, positions: Rows, rows: Rows) -> 
     bad |= (_HOST_ALWAYS[state] & ~host) | (_HOST_NEVER[state] & host)
     bad |= (_CLUSTER_ALWAYS[state] & ~cluster) | (_CLUSTER_NEVER[state] & cluster)
     bad |= (state == State.FAILED) & (batch.last_error[positions] == 0)
-    bad |= batch.host_ref.length[positions] > HOST_REF_BYTES_MAX
+    ref_length = batch.host_ref.length[positions]
+    bad |= host & ((ref_length == 0) | (ref_length > HOST_REF_BYTES_MAX))
+    odd_clusters = np.array([bool(name) and not is_id(name) for name in batch.clusters])
+    bad |= odd_clusters[batch.cluster[positions]]
     price = batch.price_per_hour[positions]
     probability = batch.interruption_probability[positions]
     bad |= ~((price >= 0.0) & np.isfinite(price))

@@ -125,7 +125,8 @@ class ShapeTable(Table[Shape]):
         effective = value.allocatable or value.profile.resources
         self._allocatable[code] = 0
         for name, units in effective.units.items():
-            self._allocatable[code, self._dimension(name)] = units
+            column = self._dimension(name)  # may make the matrix wider
+            self._allocatable[code, column] = units
 
     def _dimension(self, name: str) -> int:
         column = self._dimensions.setdefault(name, len(self._dimensions))

@@ -18,7 +18,7 @@ from mainstay.inventory.order import IdOrder
 from mainstay.inventory.shapes import ShapeTable
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.inventory.table import Table
-from mainstay.model.batch import NO_HOST, Codes, Shape
+from mainstay.model.batch import Codes, Shape
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
@@ -75,7 +75,7 @@ class Store:
         self.columns: Columns = empty_columns()
         self.clusters: Table[ClusterId] = Table(NO_CLUSTER)
         self.sources: Table[str] = Table("")
-        self.host_providers: Table[str] = Table(NO_HOST)
+        self.host_providers: Table[str | None] = Table(None)
         self.shapes = ShapeTable()
         self.assignments = AssignmentTable()
         self._tables: dict[str, Table[Any]] = {
@@ -133,7 +133,7 @@ class Store:
         """The code of a source; there are at most 65,535 of them."""
         return _small(self.sources.code(source), "sources")
 
-    def host_provider_code(self, provider: str) -> int:
+    def host_provider_code(self, provider: str | None) -> int:
         """The code of a host's provider."""
         return _small(self.host_providers.code(provider), "host providers")
 
@@ -156,7 +156,7 @@ class Store:
             machine.interruption_probability,
             self.assignments.code(machine.assignment),
             source,
-            self.host_provider_code(host.provider if host else NO_HOST),
+            self.host_provider_code(host.provider if host else None),
         )
 
     def written(self, row: int) -> Written:
@@ -176,7 +176,7 @@ class Store:
     def put(self, row: int, new: Written, *, host_ref: str, last_error: str, now: float) -> bool:
         """Write one row; whether that changed anything."""
         old = self.written(row)
-        ref = host_ref.encode()
+        ref = host_ref.encode(errors="surrogatepass")
         same_texts = (
             self.host_ref.bytes_at(row) == ref and self.last_error.get(row, "") == last_error
         )
@@ -233,15 +233,13 @@ class Store:
         """One row as a record."""
         held = self.written(row)
         shape = self.shapes.value(held.shape)
-        host = None
-        if held.host_provider:
-            ref = self.host_ref.bytes_at(row).decode()
-            host = HostRef(self.host_providers.value(held.host_provider), ref)
+        provider = self.host_providers.value(held.host_provider)
+        ref = self.host_ref.bytes_at(row).decode(errors="surrogatepass")
         return Machine(
             id=self.identity(row),
             state=State(held.state),
             profile=shape.profile,
-            host=host,
+            host=None if provider is None else HostRef(provider, ref),
             cluster=self.clusters.value(held.cluster) or None,
             allocatable=shape.allocatable,
             price_per_hour=held.price_per_hour,

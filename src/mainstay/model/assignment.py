@@ -38,6 +38,15 @@ class Assignment:
         return self != NO_ASSIGNMENT
 
 
+PRIORITY_MIN: Final = -(2**31)
+PRIORITY_MAX: Final = 2**31 - 1
+
+
+def is_priority(number: int) -> bool:
+    """Whether it fits the 32 bits that a priority has on the wire."""
+    return PRIORITY_MIN <= number <= PRIORITY_MAX
+
+
 PART_NAMES: Final = tuple(field.name for field in dataclasses.fields(Assignment))
 NO_ASSIGNMENT: Final = Assignment()
 

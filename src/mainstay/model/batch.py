@@ -9,14 +9,14 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.model.errors import InvalidMachine
 from mainstay.model.ids import ClusterId, MachineId
-from mainstay.model.machine import NOTHING_ECHOED, Machine, MachineRule
+from mainstay.model.machine import Machine, MachineRule
 from mainstay.model.profile import HostRef, Profile
 from mainstay.model.resources import Resources
 from mainstay.model.state import state_name, state_of
@@ -64,7 +64,9 @@ class MachineBatch:
     last_error: Codes
     metadata: Codes
 
-    host_providers: tuple[str, ...]
+    host_providers: tuple[str | None, ...]
+    """Code 0 is None: no host."""
+
     shapes: tuple[Shape, ...]
     clusters: tuple[str, ...]
     last_errors: tuple[str, ...]
@@ -92,19 +94,19 @@ class MachineBatch:
             price_per_hour=float(self.price_per_hour[position]),
             interruption_probability=float(self.interruption_probability[position]),
             last_error=self.last_errors[self.last_error[position]],
-            shard_metadata=dict(self.metadatas[self.metadata[position]]) or NOTHING_ECHOED,
+            shard_metadata=dict(self.metadatas[self.metadata[position]]),
         )
 
     def _host(self, position: int) -> HostRef | None:
-        provider = int(self.host_provider[position])
-        return HostRef(self.host_providers[provider], self.host_ref[position]) if provider else None
+        provider = self.host_providers[self.host_provider[position]]
+        return None if provider is None else HostRef(provider, self.host_ref[position])
 
 
 class Encoder(Generic[ValueT]):
-    """Gives each distinct value a code, in order of first sight; code 0 is `nothing`."""
+    """Gives each distinct value a code: those named `first`, then in order of first sight."""
 
-    def __init__(self, nothing: ValueT | None = None) -> None:
-        self._codes: dict[ValueT, int] = {} if nothing is None else {nothing: 0}
+    def __init__(self, *first: ValueT) -> None:
+        self._codes: dict[ValueT, int] = {value: code for code, value in enumerate(first)}
 
     def code(self, value: ValueT) -> int:
         """The code of `value`."""
@@ -120,10 +122,6 @@ class Encoder(Generic[ValueT]):
         return tuple(self._codes)
 
 
-NO_HOST: Final = "\x00no host"
-"""Marks code 0 of `host_providers`; no provider has this name."""
-
-
 def batch_of(
     machines: Sequence[Machine],
     *,
@@ -134,7 +132,7 @@ def batch_of(
     """A batch of records made in this process; their assignments are left out."""
     shapes: Encoder[Shape] = Encoder()
     clusters, errors = Encoder(""), Encoder("")
-    providers, metadatas = Encoder(NO_HOST), Encoder[Echo](())
+    providers, metadatas = Encoder[str | None](None), Encoder[Echo](())
     hosts = [machine.host for machine in machines]
     return with_digests(MachineBatch(
         source=source,
@@ -143,7 +141,7 @@ def batch_of(
         ids=texts_of(machine.id for machine in machines),
         digest=np.zeros(len(machines), dtype=np.uint64),
         state=np.fromiter((m.state for m in machines), dtype=np.uint8, count=len(machines)),
-        host_provider=providers.codes([host.provider if host else NO_HOST for host in hosts]),
+        host_provider=providers.codes([host.provider if host else None for host in hosts]),
         host_ref=texts_of(host.ref if host else "" for host in hosts),
         shape=shapes.codes([Shape(m.profile, m.allocatable) for m in machines]),
         cluster=clusters.codes([m.cluster or "" for m in machines]),
@@ -170,8 +168,8 @@ def with_digests(batch: MachineBatch) -> MachineBatch:
         batch.host_ref.hashes(),
         _table_digests(batch.shapes, _shape_text)[batch.shape],
         _table_digests(batch.clusters, repr)[batch.cluster],
-        batch.price_per_hour.view(np.uint64),
-        batch.interruption_probability.view(np.uint64),
+        _bits(batch.price_per_hour),
+        _bits(batch.interruption_probability),
         _table_digests(batch.last_errors, repr)[batch.last_error],
         _table_digests(batch.metadatas, repr)[batch.metadata],
     ):
@@ -180,8 +178,16 @@ def with_digests(batch: MachineBatch) -> MachineBatch:
     return dataclasses.replace(batch, digest=digest)
 
 
+def _bits(numbers: NDArray[np.float64]) -> U64:
+    """The bits of each number; minus zero is zero."""
+    return (numbers + 0.0).view(np.uint64)
+
+
 def _table_digests(table: Sequence[ValueT], text: Callable[[ValueT], str]) -> U64:
-    digests = (hashlib.blake2b(text(value).encode(), digest_size=8).digest() for value in table)
+    digests = (
+        hashlib.blake2b(text(value).encode(errors="surrogatepass"), digest_size=8).digest()
+        for value in table
+    )
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 

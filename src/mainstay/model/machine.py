@@ -8,10 +8,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
-from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, excess_parts
+from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, excess_parts, is_priority
 from mainstay.model.errors import InvalidMachine
 from mainstay.model.ids import ClusterId, MachineId, is_id
 from mainstay.model.profile import HostRef, Profile
@@ -19,8 +18,6 @@ from mainstay.model.resources import NO_RESOURCES, Resources
 from mainstay.model.state import RULES, Presence, State, state_name
 
 HOST_REF_BYTES_MAX: Final = 1024
-
-NOTHING_ECHOED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,7 @@ class Machine:
     assignment: Assignment = NO_ASSIGNMENT
     last_error: str = ""
 
-    shard_metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING_ECHOED)
+    shard_metadata: Mapping[str, str] = field(default_factory=dict)
     """What a provider echoed; decoded on the way in and not kept by the inventory."""
 
     @property
@@ -103,14 +100,20 @@ def _carried_faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
     state, rule = machine.state, RULES[machine.state]
     if (why := _presence_fault(rule.host, machine.host is not None)) is not None:
         yield MachineRule.HOST, f"in state {state} it {why} a host"
-    elif machine.host is not None and len(machine.host.ref.encode()) > HOST_REF_BYTES_MAX:
-        yield MachineRule.HOST, f"the host's ref is longer than {HOST_REF_BYTES_MAX} bytes"
+    elif machine.host is not None and not _is_host_ref(machine.host.ref):
+        yield MachineRule.HOST, f"the host's ref must have 1 to {HOST_REF_BYTES_MAX} bytes"
     if (why := _presence_fault(rule.cluster, bool(machine.cluster))) is not None:
         yield MachineRule.CLUSTER, f"in state {state} it {why} a cluster"
+    elif machine.cluster and not is_id(machine.cluster):
+        yield MachineRule.CLUSTER, f"not a cluster id: {machine.cluster[:80]!r}"
     if excess := excess_parts(machine.assignment, state):
         yield MachineRule.ASSIGNMENT, f"in state {state} it must not carry: {', '.join(excess)}"
     if state == State.FAILED and not machine.last_error:
         yield MachineRule.DIAGNOSIS, "in state Failed it must have a diagnosis in last_error"
+
+
+def _is_host_ref(ref: str) -> bool:
+    return 0 < len(ref.encode(errors="surrogatepass")) <= HOST_REF_BYTES_MAX
 
 
 def _presence_fault(presence: Presence, present: bool) -> str | None:
@@ -128,9 +131,14 @@ def _cost_faults(machine: Machine) -> Iterator[tuple[MachineRule, str]]:
     if not 0.0 <= probability <= 1.0:
         rule = MachineRule.INTERRUPTION_PROBABILITY
         yield rule, f"interruption_probability must be within [0, 1]: {probability}"
-    if machine.assignment is NO_ASSIGNMENT:
-        return
+    if machine.assignment is not NO_ASSIGNMENT:
+        yield from _commitment_faults(machine.assignment)
+
+
+def _commitment_faults(assignment: Assignment) -> Iterator[tuple[MachineRule, str]]:
+    if assignment.priority is not None and not is_priority(assignment.priority):
+        yield MachineRule.ASSIGNMENT, f"priority must fit 32 bits: {assignment.priority}"
     for name in ("interruption_penalty_dollars", "reclamation_penalty_dollars"):
-        penalty = getattr(machine.assignment, name)
+        penalty = getattr(assignment, name)
         if penalty is not None and math.isnan(penalty):
             yield MachineRule.PENALTY, f"{name} must be a number: {penalty}"

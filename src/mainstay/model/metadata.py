@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef, overlay
+from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef, is_priority, overlay
 from mainstay.model.ids import ClusterId, Fingerprint, is_id
 
 PREFIX: Final = "bigfleet.lucy.sh/"
@@ -28,9 +28,6 @@ CLUSTER_KEY: Final = OUR_PREFIX + "assigned-cluster"
 DRAINED_CLUSTER_KEY: Final = OUR_PREFIX + "drained-for-cluster"
 DRAINED_FINGERPRINT_KEY: Final = OUR_PREFIX + "drained-for-fingerprint"
 DRAINED_GROUP_KEY: Final = OUR_PREFIX + "drained-for-group"
-
-INT32_MIN: Final = -(2**31)
-INT32_MAX: Final = 2**31 - 1
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _FLOAT: Final = re.compile(
@@ -107,7 +104,7 @@ def _priority(text: str) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
-    return number if INT32_MIN <= number <= INT32_MAX else None
+    return number if is_priority(number) else None
 
 
 def _dollars(text: str) -> float | None:
@@ -125,7 +122,7 @@ def _cluster(text: str) -> ClusterId | None:
 def _drained_for(echo: Mapping[str, str], faults: list[MetadataFault]) -> NeedRef | None:
     cluster, fingerprint = echo.get(DRAINED_CLUSTER_KEY), echo.get(DRAINED_FINGERPRINT_KEY)
     if cluster is None or not fingerprint:
-        return None
+        return None  # half a reference names no need, like an absent one
     if not is_id(cluster):
         faults.append(MetadataFault(DRAINED_CLUSTER_KEY, cluster))
         return None

@@ -9,17 +9,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Final
 
-from mainstay.model.assignment import NeedRef
+from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN, NeedRef
 from mainstay.model.cost import PENALTY_BUCKET_MAX
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, Fingerprint
 from mainstay.model.profile import INSTANCE_TYPE_KEY, Profile
-from mainstay.model.resources import Units, add, largest
-
-INT32_MIN: Final = -(2**31)
-INT32_MAX: Final = 2**31 - 1
+from mainstay.model.resources import NEED_UNITS_MAX, Units, add, largest
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
@@ -112,7 +110,7 @@ class NeedProfile:
     fingerprint: Fingerprint = field(init=False, compare=False, default=Fingerprint(""))
 
     def __post_init__(self) -> None:
-        _check_range("priority", self.priority, INT32_MIN, INT32_MAX)
+        _check_range("priority", self.priority, PRIORITY_MIN, PRIORITY_MAX)
         for name in ("interruption_penalty_bucket", "reclamation_penalty_bucket"):
             _check_range(name, getattr(self, name), 0, PENALTY_BUCKET_MAX)
         requirements = sorted(self.requirements, key=lambda r: (r.key, r.operator, r.values))
@@ -187,6 +185,13 @@ class Need:
 
     group: str = ""
     """The gang it belongs to; empty for none."""
+
+    def __post_init__(self) -> None:
+        for name in ("aggregate", "min_unit"):
+            amounts = dict(getattr(self, name))
+            for dimension, amount in amounts.items():
+                _check_range(f"{name} of {dimension!r}", amount, 0, NEED_UNITS_MAX)
+            object.__setattr__(self, name, MappingProxyType(amounts))
 
     @property
     def ref(self) -> NeedRef:

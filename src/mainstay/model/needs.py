@@ -1,5 +1,6 @@
 """Everything the clusters ask for now: replaced whole, cluster by cluster."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -34,9 +35,11 @@ class NeedsTable:
     def replace(self, cluster: ClusterId, needs: Iterable[Need]) -> bool:
         """Put `needs` in the place of all the cluster asked for; whether anything changed.
 
-        All or nothing: a row of another cluster refuses the whole roll-up.
+        All or nothing: a row of another cluster refuses the whole roll-up. A need that was there
+        before keeps its first arrival, so that telling the same again changes nothing.
         """
-        rows = tuple(needs)
+        arrivals = {need.ref: need.arrival_nanos for need in self.of_cluster(cluster)}
+        rows = tuple(_since(need, arrivals.get(need.ref, 0)) for need in needs)
         for position, need in enumerate(rows):
             if need.cluster != cluster:
                 raise Rejected(f"row {position} of cluster {cluster} names cluster {need.cluster}")
@@ -68,3 +71,9 @@ class NeedsTable:
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
+
+
+def _since(need: Need, first_arrival_nanos: int) -> Need:
+    if not first_arrival_nanos or need.arrival_nanos == first_arrival_nanos:
+        return need
+    return dataclasses.replace(need, arrival_nanos=first_arrival_nanos)

@@ -29,6 +29,10 @@ class CapacityType(IntEnum):
     def __str__(self) -> str:
         return "".join(word.capitalize() for word in self.name.split("_"))
 
+    @override
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self), format_spec)
+
 
 @dataclass(frozen=True, slots=True)
 class HostRef:
@@ -47,6 +51,11 @@ class Profile:
     capacity_type: CapacityType = CapacityType.UNSPECIFIED
     resources: Resources = NO_RESOURCES
     labels: Labels = ()
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.labels))
+        if ordered != self.labels:
+            object.__setattr__(self, "labels", ordered)
 
     def attribute(self, key: str) -> str | None:
         """The value a requirement on `key` looks at; the two well-known keys are fields first."""

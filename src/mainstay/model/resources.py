@@ -12,7 +12,7 @@ from typing import Final
 from typing_extensions import override
 
 from mainstay.model.errors import Rejected
-from mainstay.model.quantity import NANO, Quantity, parse_quantity
+from mainstay.model.quantity import NANO, Notation, Quantity, parse_quantity
 
 MACHINE_UNITS_MAX: Final = 2**43
 """Largest amount one machine may have: 2**19 machines of it still add up below 2**62."""
@@ -25,6 +25,7 @@ DIMENSIONS_MAX: Final = 64
 
 _KIB_DIMENSIONS: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 _KIB_PREFIX: Final = "hugepages-"
+_KIB_NANOS: Final = NANO * 1024
 
 
 def nanos_per_unit(dimension: str) -> int:
@@ -32,7 +33,7 @@ def nanos_per_unit(dimension: str) -> int:
     if dimension == "cpu":
         return NANO // 1000
     if dimension in _KIB_DIMENSIONS or dimension.startswith(_KIB_PREFIX):
-        return NANO * 1024
+        return _KIB_NANOS
     return NANO
 
 
@@ -43,7 +44,9 @@ def to_units(dimension: str, quantity: Quantity) -> int:
 
 def from_units(dimension: str, units: int) -> str:
     """The quantity string for a number of units."""
-    return str(Quantity(units * nanos_per_unit(dimension)))
+    nanos = nanos_per_unit(dimension)
+    notation = Notation.BINARY if nanos == _KIB_NANOS else Notation.DECIMAL
+    return str(Quantity(units * nanos, notation))
 
 
 class Resources:

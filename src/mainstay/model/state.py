@@ -32,6 +32,10 @@ class State(IntEnum):
     def __str__(self) -> str:
         return self.name.capitalize()
 
+    @override
+    def __format__(self, format_spec: str) -> str:
+        return format(str(self), format_spec)
+
 
 class Kind(Enum):
     """What sort of state it is, for whoever decides."""

@@ -5,17 +5,19 @@ and half a million of them are hashed or compared without making a single Python
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.model.errors import Rejected
+
 PAD: Final = 8
 """Zero bytes kept behind the last text, so that whole words can be read anywhere."""
 
-TEXT_BYTES_MAX: Final = 2**16 - 1
+ARENA_BYTES_MAX: Final = 2**32 - 1
 
 _WORD: Final = 8
 _MASK: Final = 2**64 - 1
@@ -23,6 +25,7 @@ _START: Final = 0x9E3779B97F4A7C15
 _MULTIPLIER: Final = 0xD6E8FEB86659FD93
 
 U8 = NDArray[np.uint8]
+Lengths = NDArray[np.unsignedinteger[Any]]
 U64 = NDArray[np.uint64]
 Rows = NDArray[np.intp]
 
@@ -33,19 +36,23 @@ class Texts:
 
     arena: U8
     offset: NDArray[np.uint32]
-    length: NDArray[np.uint16]
+    length: Lengths
 
     def __len__(self) -> int:
         return len(self.offset)
 
     def __getitem__(self, position: int) -> str:
         start = int(self.offset[position])
-        return self.arena[start : start + int(self.length[position])].tobytes().decode()
+        return (
+            self.arena[start : start + int(self.length[position])]
+            .tobytes()
+            .decode(errors="surrogatepass")
+        )
 
     def __iter__(self) -> Iterator[str]:
         buffer = self.arena.tobytes()
         for start, length in zip(self.offset.tolist(), self.length.tolist(), strict=True):
-            yield buffer[start : start + length].decode()
+            yield buffer[start : start + length].decode(errors="surrogatepass")
 
     def take(self, positions: Rows) -> "Texts":
         """Some of them; the arena is shared."""
@@ -93,13 +100,13 @@ class Texts:
 
 def texts_of(strings: Iterable[str]) -> Texts:
     """Columns of these strings."""
-    encoded = [string.encode() for string in strings]
+    encoded = [string.encode(errors="surrogatepass") for string in strings]
     length = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    if length.max(initial=0) > TEXT_BYTES_MAX:
-        raise ValueError(f"a text is longer than {TEXT_BYTES_MAX} bytes")
     ends = np.cumsum(length)
+    if len(ends) and ends[-1] > ARENA_BYTES_MAX:
+        raise Rejected("the texts of one column exceed 4 GiB: send them in several batches")
     arena = np.frombuffer(b"".join(encoded) + bytes(PAD), dtype=np.uint8)
-    return Texts(arena, (ends - length).astype(np.uint32), length.astype(np.uint16))
+    return Texts(arena, (ends - length).astype(np.uint32), length.astype(np.uint32))
 
 
 def mix(value: U64) -> U64:
@@ -123,11 +130,11 @@ def hash_of(text: bytes) -> int:
     return value
 
 
-def ragged(arena: U8, offset: Sequence[int] | NDArray[np.uint32], length: NDArray[np.uint16]) -> U8:
+def ragged(arena: U8, offset: NDArray[np.uint32], length: Lengths) -> U8:
     """The bytes of these texts, one behind the other."""
     wide = length.astype(np.int64)
     ends = np.cumsum(wide)
     total = int(ends[-1]) if len(ends) else 0
     inside = np.arange(total) - np.repeat(ends - wide, wide)
-    copied: U8 = arena[np.repeat(np.asarray(offset, dtype=np.int64), wide) + inside]
+    copied: U8 = arena[np.repeat(offset.astype(np.int64), wide) + inside]
     return copied

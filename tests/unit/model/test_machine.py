@@ -212,7 +212,7 @@ def test_an_assignment_is_gone_once_idle() -> None:
 
 
 def test_a_refused_assignment_names_the_parts_that_must_go() -> None:
-    with pytest.raises(InvalidMachine, match="Creating machine must not carry: priority"):
+    with pytest.raises(InvalidMachine, match="in state Creating it must not carry: priority"):
         check(a_machine(State.CREATING, assignment=Assignment(priority=1)))
 
 
@@ -366,3 +366,31 @@ def test_a_declared_zero_is_a_declaration() -> None:
 
 def test_an_echo_is_empty_unless_a_provider_sends_one() -> None:
     assert dict(a_machine().shard_metadata) == {}
+
+
+@pytest.mark.parametrize("ref", ["", "x" * 1025, "ä" * 513])
+def test_a_host_without_a_usable_ref_is_no_host(ref: str) -> None:
+    machine = a_machine(State.IDLE, host=HostRef("sim", ref))
+
+    with pytest.raises(InvalidMachine, match="ref must have 1 to 1024 bytes") as refused:
+        check(machine)
+
+    assert refused.value.rule == MachineRule.HOST
+
+
+@pytest.mark.parametrize("cluster", ["a b", "web\n", "x" * 254])
+def test_a_cluster_that_is_no_id_is_refused(cluster: str) -> None:
+    machine = a_machine(State.CONFIGURED, cluster=cluster)
+
+    with pytest.raises(InvalidMachine, match="not a cluster id") as refused:
+        check(machine)
+
+    assert refused.value.rule == MachineRule.CLUSTER
+
+
+@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1])
+def test_a_priority_beyond_32_bits_is_refused(priority: int) -> None:
+    machine = a_machine(State.CONFIGURED, assignment=an_assignment(priority=priority))
+
+    with pytest.raises(InvalidMachine, match="priority must fit 32 bits"):
+        check(machine)

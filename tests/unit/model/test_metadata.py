@@ -217,6 +217,11 @@ def test_metadata_cannot_say_what_a_machine_costs(prefix: str, key: str) -> None
     assert decode({prefix + key: "0"}) == (NO_ASSIGNMENT, ())
 
 
+@pytest.mark.parametrize("priority", [-(2**31), -1, 0, 2**31 - 1])
+def test_any_priority_of_32_bits_survives_the_round_trip(priority: int) -> None:
+    assert decode(encode(Assignment(priority=priority))) == (Assignment(priority=priority), ())
+
+
 @pytest.mark.parametrize("text", ["Inf", "+Inf", "inf", "infinity", "+INFINITY"])
 def test_infinite_dollars_are_read_as_go_writes_them(text: str) -> None:
     assert decode({INTERRUPTION: text}).assignment.interruption_penalty_dollars == math.inf

@@ -1,6 +1,6 @@
 from dataclasses import fields, replace
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -73,6 +73,12 @@ def test_operators_are_numbered_as_on_the_wire_and_ours_far_above() -> None:
     }  # fmt: skip
 
 
+def test_what_to_do_with_a_spread_is_numbered_as_on_the_wire() -> None:
+    assert {what.name: int(what) for what in WhenUnsatisfiable} == {
+        "UNSPECIFIED": 0, "DO_NOT_SCHEDULE": 1, "SCHEDULE_ANYWAY": 2,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("operator", "values", "answers"), MATCHING)
 def test_a_requirement_admits_what_its_operator_says(
     operator: Operator, values: tuple[str, ...], answers: tuple[bool, bool, bool]
@@ -85,7 +91,8 @@ def test_a_requirement_admits_what_its_operator_says(
 @pytest.mark.parametrize(
     ("value", "greater", "less"),
     [("4", False, True), ("5", False, False), ("6", True, False), ("-9", False, True),
-     ("10", True, False), ("007", True, False), (str(2**63 - 1), True, False)],
+     ("10", True, False), ("007", True, False), (str(2**63 - 1), True, False),
+     (str(-(2**63)), False, True)],
 )  # fmt: skip
 def test_gt_and_lt_compare_whole_numbers(value: str, greater: bool, less: bool) -> None:
     assert Requirement("generation", O.GT, ("5",)).admits(value) is greater
@@ -267,3 +274,21 @@ def test_the_earliest_known_arrival_stays(arrivals: tuple[int, int], earliest: i
 
 def test_no_needs_add_up_to_nothing() -> None:
     assert aggregate([]) == []
+
+
+@pytest.mark.parametrize("amount", [-1, 2**53 + 1])
+@pytest.mark.parametrize("field", ["aggregate", "min_unit"])
+def test_an_amount_that_nobody_can_want_is_refused(field: str, amount: int) -> None:
+    wanted: dict[str, Any] = {field: {"cpu": amount}}
+
+    with pytest.raises(Rejected, match=f"{field} of 'cpu' out of range"):
+        a_need(**wanted)
+
+
+def test_the_amounts_of_a_need_do_not_change_afterwards() -> None:
+    amounts = {"cpu": 1000}
+    need = a_need(aggregate=amounts)
+
+    amounts["cpu"] = 7
+
+    assert need.aggregate == {"cpu": 1000}

@@ -158,3 +158,15 @@ def test_the_snapshot_is_the_same_object_until_something_changes() -> None:
 
 def test_nobody_can_change_the_revisions_from_outside() -> None:
     assert not hasattr(a_table(of("web")).revisions, "__setitem__")
+
+
+def test_demand_that_is_told_again_keeps_its_first_arrival_and_changes_nothing() -> None:
+    """Or every roll-up would be a change, and equal rivals would take turns (scenario S96)."""
+    table = NeedsTable()
+    table.replace(ClusterId("web"), [a_need(cluster="web", arrival_nanos=10)])
+
+    changed = table.replace(ClusterId("web"), [a_need(cluster="web", arrival_nanos=20)])
+
+    assert not changed
+    assert [need.arrival_nanos for need in table.snapshot()] == [10]
+    assert table.revision == 1

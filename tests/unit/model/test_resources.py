@@ -141,10 +141,11 @@ def test_a_need_may_be_larger_than_any_machine() -> None:
 
 
 def test_too_many_dimensions_are_refused_with_the_bound() -> None:
-    many = {f"example.com/device-{number}": "1" for number in range(DIMENSIONS_MAX + 1)}
+    most = {f"example.com/device-{number}": "1" for number in range(64)}
 
-    with pytest.raises(Rejected, match=f"at most {DIMENSIONS_MAX}"):
-        Resources(many)
+    assert len(Resources(most).units) == DIMENSIONS_MAX == 64
+    with pytest.raises(Rejected, match="at most 64"):
+        Resources({**most, "cpu": "1"})
 
 
 @pytest.mark.parametrize(
@@ -163,6 +164,12 @@ def test_the_larger_amount_is_taken_per_dimension() -> None:
     assert largest({"cpu": 1, "gpu": 2}, {"cpu": 3}) == {"cpu": 3, "gpu": 2}
 
 
+def test_a_missing_dimension_is_zero() -> None:
+    assert largest({"cpu": 0}, {"gpu": 0}) == {"cpu": 0, "gpu": 0}
+    assert subtract({"cpu": 2}, {"gpu": 2}) == {"cpu": 2, "gpu": 0}
+    assert not covers({}, {"gpu": 1})
+
+
 def test_a_difference_is_never_negative_and_keeps_its_zeros() -> None:
     assert subtract({"cpu": 5}, {"cpu": 3, "gpu": 1}) == {"cpu": 2, "gpu": 0}
     assert subtract({"cpu": 3}, {"cpu": 5}) == {"cpu": 0}
@@ -170,6 +177,7 @@ def test_a_difference_is_never_negative_and_keeps_its_zeros() -> None:
 
 def test_scaling_is_repeated_addition() -> None:
     assert scale({"cpu": 3, "gpu": 0}, 4) == {"cpu": 12, "gpu": 0}
+    assert scale({"cpu": 3}, 1) == {"cpu": 3}
 
 
 @pytest.mark.parametrize("times", [0, -1])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.model.assignment import Assignment
-from mainstay.model.batch import NO_HOST, Codes, Echo, MachineBatch, Shape, echo_of, with_digests
+from mainstay.model.batch import Codes, Echo, MachineBatch, Shape, echo_of, with_digests
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, Fingerprint
 from mainstay.model.metadata import encode
@@ -91,7 +91,7 @@ def fleet(spec: FleetSpec) -> MachineBatch:
         interruption_probability=_probabilities()[capacity],
         last_error=failed.astype(np.uint32),
         metadata=np.where(bound & _carries_assignment(state), need + 1, 0).astype(np.uint32),
-        host_providers=(NO_HOST, PROVIDER),
+        host_providers=(None, PROVIDER),
         shapes=shapes,
         clusters=("", *(f"cluster-{number:03d}" for number in range(spec.clusters))),
         last_errors=("", "Create timed out after 600 s"),
