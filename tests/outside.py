@@ -36,11 +36,11 @@ def data_directory() -> Path | None:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment for a program we start: no modes of ours or of pytest, then `changes`."""
+    """The environment for a program we start, without what `make` and pytest put into ours."""
     kept = {
         name: value
         for name, value in _VARIABLES.items()
-        if not name.startswith(("MAINSTAY_", "PYTEST_", "HYPOTHESIS_"))
+        if not name.startswith(("MAINSTAY_", "PYTEST_", "HYPOTHESIS_", "MAKE", "MFLAGS"))
     }
     return kept | changes
 
