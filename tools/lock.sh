@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 uv=${UV:-.venv/bin/uv}
 compile() {
-  "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  "$uv" pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --no-emit-index-url \
     --no-header --no-annotate "$@" pyproject.toml
 }
 compile --output-file requirements.lock

@@ -1,0 +1,1 @@
+"""What should change: pure functions from a snapshot and the demand to a plan."""

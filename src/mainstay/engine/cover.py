@@ -1,0 +1,169 @@
+"""Phase 1: claim machines for needs, one priority level after the other.
+
+In each level first what serves a need already is credited, then what is missing is acquired.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+
+from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, choose
+from mainstay.engine.normalize import Row
+from mainstay.engine.spread import strict_spread, take_spread
+from mainstay.engine.take import take
+from mainstay.engine.world import NO_ROWS, Mask, Vector, World
+from mainstay.model.state import State
+from mainstay.model.texts import Rows
+
+BOUND = (State.CONFIGURED, State.CONFIGURING)
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What phase 1 found, by place of the need in walk order."""
+
+    rows: list[Row]
+    parked: list[bool]
+    missing: list[Vector]
+    choice: list[Choice] = field(default_factory=list)
+    acquired: list[tuple[int, Rows]] = field(default_factory=list)
+    """(place of the need, machines) in the order of acquisition."""
+
+    def is_short(self, place: int) -> bool:
+        """Whether a need still misses something."""
+        return bool((self.missing[place] > 0).any())
+
+
+def cover(world: World, rows: list[Row], parked: list[bool]) -> Coverage:
+    """Claim for every need, most important first. A machine is claimed by at most one."""
+    missing = [world.vector(row.need.aggregate) for row in rows]
+    coverage = Coverage(rows, parked, missing, [NO_CHOICE] * len(rows))
+    for _, level in groupby(range(len(rows)), key=lambda at: rows[at].need.profile.priority):
+        places = list(level)
+        _credit_level(world, coverage, places)
+        for place in sorted(places, key=lambda at: _precedence(rows[at])):
+            if coverage.is_short(place):
+                _acquire(world, coverage, place)
+    for place, row in enumerate(rows):
+        if row.is_gang and coverage.is_short(place):
+            _protect(world, row, place)
+    return coverage
+
+
+def _precedence(row: Row) -> tuple[int, int]:
+    """Within a priority; what is equal stays in walk order."""
+    profile = row.need.profile
+    return -profile.interruption_penalty_bucket, -profile.reclamation_penalty_bucket
+
+
+def _credit_level(world: World, coverage: Coverage, places: list[int]) -> None:
+    spoken_for = np.zeros(len(world.owner), dtype=np.bool_)
+    for place in places:
+        if not coverage.is_short(place):
+            continue
+        if coverage.rows[place].is_gang:
+            _credit_gang(world, coverage, place, spoken_for)
+        else:
+            _credit_plain(world, coverage, place)
+
+
+def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
+    row, missing = coverage.rows[place], coverage.missing[place]
+    for rows in _creditable(world, row):
+        if not (missing > 0).any():
+            return
+        world.owner[take(world, row, rows, missing)] = place
+
+
+def _creditable(world: World, row: Row) -> Iterable[Rows]:
+    """What may count for a need, kind by kind: bound, in the making, being drained for it."""
+    fits = world.fits(row.need)
+    for state in BOUND:
+        bound = world.bound(row.need.cluster, state)
+        rows = bound.rows[fits[bound.shapes]]
+        yield rows[world.owner[rows] < 0]
+    if world.has_in_flight:
+        for flying in world.in_flight(row.refs):
+            rows = flying[fits[world.snapshot.shape[flying]]]
+            yield rows[world.owner[rows] < 0]
+
+
+def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask) -> None:
+    row, missing = coverage.rows[place], coverage.missing[place]
+    kinds = list(_creditable(world, row))
+    creditable = np.concatenate(kinds)
+    bound = sum(len(rows) for rows in kinds[:2])
+    own = np.ones(len(creditable), dtype=np.bool_)
+    own[:bound] = world.is_assigned_to(creditable[:bound], row.need.ref)
+    acquirable = NO_ROWS
+    if not coverage.parked[place]:
+        acquirable = _acquirable(world, row)
+        acquirable = acquirable[~spoken_for[acquirable]]
+    choice = choose(world, row, Supply(creditable, own, acquirable), missing)
+    coverage.choice[place] = choice
+    if choice.domain is None:
+        return
+    here = _in_domain(world, row, creditable, choice.domain)
+    ordered = np.concatenate([creditable[here & own], creditable[here & ~own]])
+    world.owner[take(world, row, ordered, missing)] = place
+    if choice.satisfiable and coverage.is_short(place):
+        near = acquirable[_in_domain(world, row, acquirable, choice.domain)]
+        spoken_for[take(world, row, near, missing.copy())] = True
+
+
+def _acquirable(world: World, row: Row) -> Rows:
+    """What could be acquired for a need, in the order it would be."""
+    pools: Rows = np.concatenate([world.idle_pool(row.need), world.speculative_pool(row.need)])
+    free: Rows = pools[world.owner[pools] < 0]
+    return free
+
+
+def _in_domain(world: World, row: Row, rows: Rows, domain: int) -> Mask:
+    found: Mask = world.domains(row.need).code[world.snapshot.shape[rows]] == domain
+    return found
+
+
+def acquirable_in_domain(world: World, row: Row, domain: int) -> Rows:
+    """What a gang could acquire in its domain, in the order it would."""
+    rows = _acquirable(world, row)
+    return rows[_in_domain(world, row, rows, domain)]
+
+
+def _acquire(world: World, coverage: Coverage, place: int) -> None:
+    row, missing = coverage.rows[place], coverage.missing[place]
+    spread = strict_spread(row)
+    if row.is_gang:
+        taken = _gang_acquisition(world, coverage, place)
+    elif spread is not None:
+        credited = np.flatnonzero(world.owner == place)
+        taken = take_spread(world, row, spread, credited, missing)
+    else:
+        taken = take(world, row, _acquirable(world, row), missing)
+    if len(taken):
+        world.owner[taken] = place
+        coverage.acquired.append((place, taken))
+
+
+def _gang_acquisition(world: World, coverage: Coverage, place: int) -> Rows:
+    """All that is missing, or nothing."""
+    row, choice = coverage.rows[place], coverage.choice[place]
+    if choice.domain is None or coverage.parked[place]:
+        return NO_ROWS
+    missing = coverage.missing[place].copy()
+    taken = take(world, row, acquirable_in_domain(world, row, choice.domain), missing)
+    if (missing > 0).any():
+        return NO_ROWS
+    coverage.missing[place][:] = 0
+    return taken
+
+
+def _protect(world: World, row: Row, place: int) -> None:
+    """An incomplete gang keeps the machines that were given to it, wherever they are."""
+    matches = world.matches(row.need)
+    for state in BOUND:
+        bound = world.bound(row.need.cluster, state)
+        rows = bound.rows[matches[bound.shapes]]
+        rows = rows[world.owner[rows] < 0]
+        world.owner[rows[world.is_assigned_to(rows, row.need.ref)]] = place

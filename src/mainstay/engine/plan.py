@@ -1,0 +1,101 @@
+"""What goes into a decision and what comes out of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mainstay.inventory.snapshot import Snapshot
+from mainstay.model.action import Action
+from mainstay.model.assignment import NeedRef
+from mainstay.model.ids import ClusterId, Fingerprint, MachineId
+from mainstay.model.need import Need
+from mainstay.model.resources import Units
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Everything the clusters ask for, and which of them have spoken since this process started."""
+
+    needs: tuple[Need, ...]
+    """In the order of mainstay.model.needs.NeedsTable.snapshot."""
+
+    heard: frozenset[ClusterId]
+    """Silence is not zero: a machine of a cluster that is not in here is never excess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsatisfied:
+    """A need that phase 1 could not cover."""
+
+    need: Need
+    """The row as normalised."""
+
+    deficit: Units
+    """What phase 1 left missing."""
+
+    domain: tuple[str, ...] | None
+    satisfiable: bool
+    """Whether some domain could have held all of a gang; false for a plain need."""
+
+    parked: bool
+    unresolved: Units
+    """What is missing after phase 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What is missing for one kind of need over all clusters, and for how many cycles."""
+
+    fingerprint: Fingerprint
+    priority: int
+    deficit: Units
+    age: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the next decision has to know of this one. Losing it costs time, never correctness."""
+
+    gang_ages: Mapping[NeedRef, int]
+    shortfall_ages: Mapping[Fingerprint, int]
+    last: "Last | None" = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def empty() -> "Memory":
+        """A legal start."""
+        return Memory(MappingProxyType({}), MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What should change. Actions: acquisitions, preempts, reclaims, deletes, each in its order."""
+
+    actions: tuple[Action, ...]
+    unsatisfied: tuple[Unsatisfied, ...]
+    shortfalls: tuple[Shortfall, ...]
+    memory: Memory
+    snapshot: Snapshot = field(repr=False)
+    owner: NDArray[np.int32] = field(repr=False)
+    """Per row of the snapshot: the place in `needs` of the need that claims it, or -1."""
+
+    needs: tuple[Need, ...] = field(repr=False)
+    """The demand as this cycle saw it, in walk order."""
+
+    def claimed_ids(self) -> list[MachineId]:
+        """Every machine that counts for a need, in order of ids."""
+        order = self.snapshot.order.astype(np.intp)
+        return self.snapshot.machine_ids(order[self.owner[order] >= 0])
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """The inputs for which a plan may simply be given again."""
+
+    snapshot: Snapshot
+    demand: Demand
+    plan: Plan
+    until: float
+    """When the next idle machine has idled long enough."""

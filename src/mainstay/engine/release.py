@@ -1,0 +1,42 @@
+"""Phase 3: give back what nobody claims. It reckons no demand of its own."""
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from mainstay.engine.policy import Policy
+from mainstay.engine.world import World
+from mainstay.model.ids import ClusterId
+from mainstay.model.profile import CapacityType
+from mainstay.model.state import State
+from mainstay.model.texts import Rows
+
+
+def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Collection[int]) -> Rows:
+    """Configured machines nobody claims: clusters ascending, dearest and least valued first."""
+    snapshot = world.snapshot
+    heard_codes = np.array([name in heard for name in snapshot.clusters])
+    kept = world.kept_rows()
+    unclaimed = kept[(world.owner[kept] < 0) & (snapshot.state[kept] == State.CONFIGURED)]
+    unclaimed = unclaimed[heard_codes[snapshot.cluster[unclaimed]]]
+    unclaimed = unclaimed[~np.isin(unclaimed, list(preempted))]
+    codes = snapshot.cluster[unclaimed]
+    names = sorted(set(codes.tolist()), key=lambda code: snapshot.clusters[code])
+    parts = [unclaimed[codes == code][::-1] for code in names]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
+
+
+def deletable(world: World, policy: Policy, now: float) -> tuple[Rows, float]:
+    """Idle machines that have idled long enough, by id; and when the next one will have."""
+    snapshot = world.snapshot
+    idle = snapshot.rows_in(State.IDLE)
+    idle = idle[world.owner[idle] < 0]
+    holds = np.array([policy.hold_s(kind) for kind in CapacityType])
+    hold = holds[snapshot.shapes.capacity_type[snapshot.shape[idle]]]
+    since = snapshot.idle_since[idle]
+    held = (hold > 0) & ~np.isnan(since)
+    expired = held & (now - np.where(held, since, now) >= np.where(held, hold, math.inf))
+    waiting = held & ~expired
+    until = float((since[waiting] + hold[waiting]).min(initial=math.inf))
+    return idle[expired], until

@@ -1,0 +1,65 @@
+"""The greedy step every phase shares: claim machines in order until nothing is missing."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mainstay.engine.normalize import Row
+from mainstay.engine.world import NO_ROWS, Vector, World
+from mainstay.model.texts import Rows
+
+_CHUNK: Final = 1024
+
+
+def additions(world: World, row: Row, rows: Rows) -> NDArray[np.int64]:
+    """What each machine adds to a need: its alloc, or whole min units for a folded row."""
+    alloc: NDArray[np.int64] = world.alloc[world.snapshot.shape[rows]]
+    if not row.folded:
+        return alloc
+    unit = world.vector(row.need.min_unit)
+    asked = unit > 0
+    if not asked.any():
+        return alloc
+    units = (alloc[:, asked] // unit[asked]).min(axis=1)
+    whole: NDArray[np.int64] = units[:, None] * unit
+    return whole
+
+
+def take(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:
+    """The machines to claim, in order, until nothing is missing; lowers `missing` by what they add.
+
+    A machine that adds nothing that is still missing is passed over.
+    """
+    taken = []
+    for start in range(0, len(rows), _CHUNK):
+        if not (missing > 0).any():
+            break
+        chunk = rows[start : start + _CHUNK]
+        taken.append(chunk[_take_chunk(additions(world, row, chunk), missing)])
+    return np.concatenate(taken) if taken else NO_ROWS
+
+
+def _take_chunk(added: NDArray[np.int64], missing: Vector) -> NDArray[np.intp]:
+    wanted = np.flatnonzero(missing > 0)
+    amounts = added[:, wanted]
+    if not (amounts > 0).all():
+        return _take_singly(added, missing)
+    sums = amounts.cumsum(axis=0)
+    covered: NDArray[np.bool_] = np.all(sums >= missing[wanted], axis=1)
+    count = int(covered.argmax()) + 1 if covered[-1] else len(covered)
+    missing[wanted] = np.maximum(0, missing[wanted] - sums[count - 1])
+    return np.arange(count)
+
+
+def _take_singly(added: NDArray[np.int64], missing: Vector) -> NDArray[np.intp]:
+    """The same where some machine lacks a dimension: one by one."""
+    taken = []
+    for place in np.flatnonzero((added[:, missing > 0] > 0).any(axis=1)).tolist():
+        if not ((added[place] > 0) & (missing > 0)).any():
+            continue
+        np.maximum(0, missing - added[place], out=missing)
+        taken.append(place)
+        if not (missing > 0).any():
+            break
+    return np.array(taken, dtype=np.intp)

@@ -1,0 +1,290 @@
+"""The snapshot as the phases use it: orders, pools, what fits, and who has claimed what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mainstay.inventory.snapshot import Snapshot
+from mainstay.model.assignment import NeedRef
+from mainstay.model.batch import Codes
+from mainstay.model.cost import upper_bound
+from mainstay.model.ids import ClusterId
+from mainstay.model.need import Need, NeedProfile, Operator
+from mainstay.model.resources import Units
+from mainstay.model.state import State
+from mainstay.model.texts import Rows
+
+Mask = NDArray[np.bool_]
+Vector = NDArray[np.int64]
+
+NOBODY: Final = -1
+NO_ROWS: Final = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Machines of one cluster and state in keep order, with their shape classes."""
+
+    rows: Rows
+    shapes: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """The domain of every shape class for some Same keys."""
+
+    code: NDArray[np.int64]
+    """Per class; -1 where an attribute is missing."""
+
+    values: tuple[tuple[str, ...], ...]
+
+
+class World:
+    """One cycle's view. `owner` is the only thing that changes."""
+
+    def __init__(self, snapshot: Snapshot, needs: Sequence[Need]) -> None:
+        self.snapshot = snapshot
+        self.owner: NDArray[np.int32] = np.full(len(snapshot.state), NOBODY, dtype=np.int32)
+        named = {name for need in needs for name in (*need.aggregate, *need.min_unit)}
+        known = snapshot.shapes.dimensions
+        self.dimensions = (*known, *sorted(named - set(known)))
+        self._column = {name: place for place, name in enumerate(self.dimensions)}
+        self.alloc = np.zeros((len(snapshot.shapes.values), len(self.dimensions)), dtype=np.int64)
+        self.alloc[:, : len(known)] = snapshot.shapes.allocatable
+        self._cluster_code = {name: code for code, name in enumerate(snapshot.clusters)}
+        self._fits: dict[object, Mask] = {}
+        self._pools: dict[object, Rows] = {}
+        self._domains: dict[tuple[str, ...], Domains] = {}
+        self._bound: dict[tuple[ClusterId, State], Bound] = {}
+
+    def vector(self, units: Units) -> Vector:
+        """Amounts as a vector over the dimensions."""
+        vector = np.zeros(len(self.dimensions), dtype=np.int64)
+        for name, amount in units.items():
+            vector[self._column[name]] = amount
+        return vector
+
+    def units(self, vector: Vector) -> dict[str, int]:
+        """A vector as amounts, without zeros."""
+        amounts = zip(self.dimensions, vector.tolist(), strict=True)
+        return {name: amount for name, amount in sorted(amounts) if amount > 0}
+
+    def matches(self, need: Need) -> Mask:
+        """Which shape classes fulfil the requirements of a need."""
+        key = need.profile.requirements
+        if key not in self._fits:
+            self._fits[key] = self.snapshot.shapes.matching(key)
+        return self._fits[key]
+
+    def fits(self, need: Need) -> Mask:
+        """Which shape classes fulfil the requirements and cover the min unit."""
+        key = (need.profile.requirements, tuple(sorted(need.min_unit.items())))
+        if key not in self._fits:
+            covers = (self.alloc >= self.vector(need.min_unit)).all(axis=1)
+            self._fits[key] = self.matches(need) & covers
+        return self._fits[key]
+
+    def bound(self, cluster: ClusterId, state: State) -> Bound:
+        """The machines of a cluster in Configured or Configuring, in keep order."""
+        key = (cluster, state)
+        if key not in self._bound:
+            code = self._cluster_code.get(cluster)
+            group = -1 if code is None else code * 2 + (state == State.CONFIGURING)
+            rows, groups = self._kept
+            start, stop = np.searchsorted(groups, [group, group + 1])
+            found = rows[start:stop]
+            self._bound[key] = Bound(found, self.snapshot.shape[found])
+        return self._bound[key]
+
+    @cached_property
+    def _kept(self) -> tuple[Rows, NDArray[np.int64]]:
+        """All bound machines by (cluster, state) and then in keep order, and that group of each."""
+        snapshot = self.snapshot
+        state = snapshot.state
+        rows = np.flatnonzero((state == State.CONFIGURED) | (state == State.CONFIGURING))
+        group = snapshot.cluster[rows].astype(np.int64) * 2 + (state[rows] == State.CONFIGURING)
+        order = sorted_by(
+            group,
+            snapshot.price_per_hour[rows],
+            -snapshot.assignments.reclamation_penalty_dollars[snapshot.assignment[rows]],
+            snapshot.rank[rows],
+        )
+        return rows[order], group[order]
+
+    def kept_rows(self) -> Rows:
+        """Every bound machine, by (cluster, state) and then in keep order."""
+        return self._kept[0]
+
+    def idle_pool(self, need: Need) -> Rows:
+        """The Idle machines that fit a need, cheapest first."""
+        return self._fitting_pool(need, State.IDLE, 0)
+
+    def speculative_pool(self, need: Need) -> Rows:
+        """The Speculative machines that fit a need, by effective cost."""
+        return self._fitting_pool(need, State.SPECULATIVE, need.profile.interruption_penalty_bucket)
+
+    def pool_cost(self, need: Need, rows: Rows, state: State) -> NDArray[np.float64]:
+        """What a pool is ordered by."""
+        price: NDArray[np.float64] = self.snapshot.price_per_hour[rows]
+        if state == State.IDLE:
+            return price
+        probability = self.snapshot.interruption_probability[rows]
+        dollars = max(0.0, upper_bound(need.profile.interruption_penalty_bucket))
+        risk = np.zeros(len(rows))
+        at_risk = probability > 0
+        risk[at_risk] = probability[at_risk] * dollars
+        return price + risk
+
+    def _fitting_pool(self, need: Need, state: State, bucket: int) -> Rows:
+        """Filtered once per (requirements, min unit), in an order sorted once per bucket."""
+        fit_key = (need.profile.requirements, tuple(sorted(need.min_unit.items())))
+        key = (fit_key, state, bucket)
+        if key not in self._pools:
+            whole = (state, bucket)
+            if whole not in self._pools:
+                rows = np.flatnonzero(self.snapshot.state == state)
+                order = sorted_by(self.pool_cost(need, rows, state), self.snapshot.rank[rows])
+                self._pools[whole] = rows[order]
+            rows = self._pools[whole]
+            self._pools[key] = rows[self.fits(need)[self.snapshot.shape[rows]]]
+        return self._pools[key]
+
+    @cached_property
+    def has_in_flight(self) -> bool:
+        """Whether any machine is being created or drained for a need."""
+        return bool(self._creating or self._draining)
+
+    def in_flight(self, refs: Sequence[NeedRef]) -> tuple[Rows, Rows]:
+        """The Creating machines that are made for a need, the Draining ones drained for it."""
+        return self._named(self._creating, refs), self._named(self._draining, refs)
+
+    def _named(self, found: dict[NeedRef, list[int]], refs: Sequence[NeedRef]) -> Rows:
+        rows = np.array([row for ref in refs for row in found.get(ref, ())], dtype=np.intp)
+        return rows[np.argsort(self.snapshot.rank[rows])]
+
+    @cached_property
+    def _creating(self) -> dict[NeedRef, list[int]]:
+        found: dict[NeedRef, list[int]] = {}
+        for row in np.flatnonzero(self.snapshot.state == State.CREATING).tolist():
+            ref = self._refs[self.snapshot.assignment.item(row)]
+            if ref is not None:
+                found.setdefault(ref, []).append(row)
+        return found
+
+    @cached_property
+    def _draining(self) -> dict[NeedRef, list[int]]:
+        found: dict[NeedRef, list[int]] = {}
+        for row in np.flatnonzero(self.snapshot.state == State.DRAINING).tolist():
+            ref = self.snapshot.assignment_of(row).drained_for
+            if ref is not None:
+                found.setdefault(ref, []).append(row)
+        return found
+
+    @cached_property
+    def _refs(self) -> tuple[NeedRef | None, ...]:
+        """The need of every assignment, by code; none unless cluster and fingerprint are known."""
+        return tuple(
+            None
+            if held.cluster is None or held.fingerprint is None
+            else NeedRef(held.cluster, held.fingerprint, held.group or "")
+            for held in self.snapshot.assignments.values
+        )
+
+    @cached_property
+    def _codes_of_ref(self) -> dict[NeedRef, list[int]]:
+        codes: dict[NeedRef, list[int]] = {}
+        for code, ref in enumerate(self._refs):
+            if ref is not None:
+                codes.setdefault(ref, []).append(code)
+        return codes
+
+    def is_assigned_to(self, rows: Rows, ref: NeedRef) -> Mask:
+        """Which of the machines are committed to a need."""
+        assigned = np.zeros(len(rows), dtype=np.bool_)
+        for code in self._codes_of_ref.get(ref, ()):
+            assigned |= self.snapshot.assignment[rows] == code
+        return assigned
+
+    def domains(self, need: Need) -> Domains:
+        """The domain of every class for the Same keys of a gang."""
+        keys = need.profile.same_keys
+        if keys not in self._domains:
+            self._domains[keys] = self._made_domains(keys)
+        return self._domains[keys]
+
+    def _made_domains(self, keys: tuple[str, ...]) -> Domains:
+        values: dict[tuple[str, ...], int] = {}
+        columns = [self.snapshot.shapes.attribute(key) for key in keys]
+        tuples = zip(*(codes.tolist() for codes, _ in columns), strict=True)
+        code = np.full(len(self.snapshot.shapes.values), -1, dtype=np.int64)
+        for place, codes in enumerate(tuples):
+            found = [column[1][number] for column, number in zip(columns, codes, strict=True)]
+            if None not in found:
+                domain = tuple(value for value in found if value is not None)
+                code[place] = values.setdefault(domain, len(values))
+        return Domains(code, tuple(values))
+
+    def rows_of_classes(self, classes: Mask) -> Rows:
+        """The Configured machines of some classes."""
+        rows, start = self._configured_by_class
+        chosen = np.flatnonzero(classes)
+        counts = start[chosen + 1] - start[chosen]
+        ends = np.cumsum(counts)
+        inside = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+        found: Rows = rows[np.repeat(start[chosen], counts) + inside]
+        return found
+
+    @cached_property
+    def _configured_by_class(self) -> tuple[Rows, NDArray[np.int64]]:
+        rows = np.flatnonzero(self.snapshot.state == State.CONFIGURED)
+        classes = self.snapshot.shape[rows]
+        order = np.argsort(classes, kind="stable")
+        start = np.searchsorted(classes[order], np.arange(len(self.snapshot.shapes.values) + 1))
+        return rows[order], start
+
+
+def refs_of(need: Need) -> tuple[NeedRef, ...]:
+    """The names under which a machine in flight counts for a need."""
+    if not need.profile.same_keys:
+        return (need.ref,)
+    return need.ref, NeedRef(need.cluster, without_same(need).fingerprint)
+
+
+def without_same(need: Need) -> NeedProfile:
+    """The profile of a gang that fits one machine: the same without Same."""
+    profile = need.profile
+    if not profile.same_keys:
+        return profile
+    kept = tuple(r for r in profile.requirements if r.operator is not Operator.SAME)
+    return NeedProfile(
+        kept,
+        profile.spread,
+        profile.priority,
+        profile.interruption_penalty_bucket,
+        profile.reclamation_penalty_bucket,
+    )
+
+
+def sorted_by(*keys: NDArray[np.generic]) -> Rows:
+    """Positions in order of the first key, then the next; packed into one word where they fit."""
+    bits, packed = 0, np.zeros(len(keys[0]), dtype=np.uint64)
+    for key in keys:
+        place = _places(key)
+        width = int(place.max(initial=0)).bit_length()
+        bits += width
+        if bits > 64:
+            return np.lexsort(keys[::-1])
+        packed = (packed << np.uint64(width)) | place
+    return np.argsort(packed, kind="stable")
+
+
+def _places(key: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Numbers in the same order as the key: itself if it is a small whole number, else ranks."""
+    if np.issubdtype(key.dtype, np.integer) and int(key.min(initial=0)) >= 0:
+        return key.astype(np.uint64)
+    ranks: NDArray[np.uint64] = np.unique(key, return_inverse=True)[1].astype(np.uint64)
+    return ranks

@@ -1,0 +1,303 @@
+"""Small worlds to decide on, made by picking: by Hypothesis, or by a seeded generator.
+
+Everything comes from small pools of small numbers, so that prices, totals and coverages tie, needs
+compete, and machines in flight meet the needs they are for.
+"""
+
+import dataclasses
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from hypothesis import strategies as st
+
+from mainstay.engine.plan import Demand, Memory
+from mainstay.inventory.inventory import Inventory
+from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef
+from mainstay.model.ids import ClusterId, Fingerprint, MachineId
+from mainstay.model.machine import Machine
+from mainstay.model.need import (
+    Need,
+    NeedProfile,
+    Operator,
+    Requirement,
+    Spread,
+    WhenUnsatisfiable,
+)
+from mainstay.model.needs import NeedsTable
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType, HostRef, Profile
+from mainstay.model.resources import NO_RESOURCES, Resources
+from mainstay.model.state import State
+from oracles.plain_engine import Entry
+from oracles.records import Pick
+
+T = TypeVar("T")
+
+NOW: Final = 10_000.0
+
+IDLE_FOR: Final = (0.0, 59.0, 60.0, 61.0, 599.0, 600.0, 601.0)
+AGES: Final = (0, 0, 0, 7, 8, 31, 32, 33)
+
+CLUSTERS: Final = tuple(map(ClusterId, ("ant", "bee", "cat")))
+# Chosen so that the order of ids is not the order of numbers or of length.
+IDS: Final = tuple(
+    MachineId(text)
+    for text in (
+        "m-1", "m-10", "m-2", "M-3", "m-1a", "~z", "#a", "m-20", "k", "kk", "m-3", "A", "m-", "n",
+    )
+)  # fmt: skip
+
+RACK: Final = "rack"
+DEAD: Final = Fingerprint("0" * 32)
+
+SMALL: Final = Resources({"cpu": "4", "memory": "8Gi"})
+LARGE: Final = Resources({"cpu": "8", "memory": "8Gi", "gpu": "0"})
+GPU: Final = Resources({"cpu": "4", "gpu": "2"})
+SHAPES: Final = (("small", SMALL), ("small", SMALL), ("large", LARGE), ("gpu", GPU), ("gpu", GPU))
+ALLOCATABLES: Final = (
+    NO_RESOURCES, NO_RESOURCES, NO_RESOURCES, NO_RESOURCES,
+    Resources({"cpu": "3", "memory": "6Gi"}), Resources({"cpu": "9", "gpu": "3"}),
+)  # fmt: skip
+
+STATES: Final = (
+    *(State.CONFIGURED,) * 6, *(State.IDLE,) * 5, *(State.SPECULATIVE,) * 4,
+    State.CONFIGURING, State.CONFIGURING, State.CREATING, State.CREATING,
+    State.DRAINING, State.DRAINING, State.DELETING, State.FAILED,
+)  # fmt: skip
+HOSTLESS: Final = (State.SPECULATIVE, State.CREATING)
+COMMITTED: Final = (State.CONFIGURING, State.CONFIGURED, State.DRAINING)
+
+PRICES: Final = (1.0, 1.0, 0.0, 2.0, 5.0)
+PROBABILITIES: Final = (0.0, 0.0, 0.125, 0.5)
+PENALTIES: Final = (None, 0.0, 0.5, 1.0, 0.01, 64.0, math.inf, -1.0)
+PRIORITIES: Final = (10, 10, 0, 5, 11, -5, 600_000, 1_000_010)
+BUCKETS: Final = (0, 0, 2, 5, 27)
+GROUPS: Final = ("", "g-1", "g-2")
+
+CPU: Final = 4_000
+GIB: Final = 1 << 20
+PLAIN_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
+    {"cpu": CPU}, {"cpu": 2 * CPU}, {"cpu": 3 * CPU}, {"cpu": 5 * CPU}, {"gpu": 2}, {"gpu": 4},
+    {"cpu": 2 * CPU, "gpu": 2}, {"cpu": 2 * CPU, "memory": 8 * GIB}, {"memory": 20 * GIB, "gpu": 0},
+    {"cpu": 0}, {"cpu": 2 * CPU + 1}, {"tpu": 1},
+)  # fmt: skip
+GANG_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
+    {"cpu": 3 * CPU}, {"cpu": 3 * CPU}, {"cpu": 2 * CPU + 1_000}, {"cpu": 4 * CPU}, {"gpu": 4},
+    {"gpu": 6}, {"cpu": 3 * CPU, "gpu": 2}, {"cpu": 2 * CPU, "memory": 16 * GIB},
+    {"cpu": CPU}, {"cpu": 3_000}, {"cpu": 3_000, "gpu": 0}, {"cpu": 1_000}, {"gpu": 1}, {},
+)  # fmt: skip
+MIN_UNITS: Final[tuple[Mapping[str, int], ...]] = (
+    {}, {}, {"cpu": 1_000}, {"cpu": CPU}, {"cpu": CPU}, {"gpu": 2}, {"gpu": 0}, {"cpu": 2 * CPU},
+)  # fmt: skip
+
+O = Operator  # noqa: E741 - the tables below are read, not written
+
+SELECTORS: Final[tuple[tuple[Requirement, ...], ...]] = (
+    (), (), (),
+    (Requirement(INSTANCE_TYPE_KEY, O.IN, ("small",)),),
+    (Requirement(INSTANCE_TYPE_KEY, O.IN, ("small", "gpu")),),
+    (Requirement(INSTANCE_TYPE_KEY, O.IN, ("large", "gpu")),),
+    (Requirement(INSTANCE_TYPE_KEY, O.NOT_IN, ("large",)),),
+    (Requirement(ZONE_KEY, O.IN, ("z-1",)),),
+    (Requirement(RACK, O.EXISTS),),
+    (Requirement(RACK, O.DOES_NOT_EXIST),),
+    (Requirement(RACK, O.GT, ("1",)),),
+)  # fmt: skip
+SAMES: Final[tuple[tuple[Requirement, ...], ...]] = (
+    (Requirement(ZONE_KEY, O.SAME),), (Requirement(ZONE_KEY, O.SAME),),
+    (Requirement(RACK, O.SAME),),
+    (Requirement(ZONE_KEY, O.SAME), Requirement(RACK, O.SAME)),
+    (Requirement(ZONE_KEY, O.SAME, ("z-2",)),),
+)  # fmt: skip
+
+W = WhenUnsatisfiable
+
+SPREADS: Final[tuple[tuple[Spread, ...], ...]] = (
+    (Spread(ZONE_KEY, 1, W.DO_NOT_SCHEDULE),),
+    (Spread(RACK, 1, W.DO_NOT_SCHEDULE),),
+    (Spread(RACK, 2, W.DO_NOT_SCHEDULE), Spread(ZONE_KEY, 1, W.DO_NOT_SCHEDULE)),
+    (Spread(RACK, 1, W.SCHEDULE_ANYWAY), Spread(ZONE_KEY, 0, W.DO_NOT_SCHEDULE)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class World:
+    """All that a decision is made from."""
+
+    machines: Mapping[MachineId, Entry]
+    demand: Demand
+    memory: Memory
+    now: float = NOW
+
+    def inventory(self, order: Iterable[MachineId] | None = None) -> Inventory:
+        """The machines, added in this order; in that of their ids if none is given."""
+        inventory = Inventory()
+        for machine in sorted(self.machines) if order is None else order:
+            self.add_to(inventory, machine)
+        return inventory
+
+    def add_to(self, inventory: Inventory, machine: MachineId) -> None:
+        record, idle_since = self.machines[machine]
+        inventory.add(record, now=0.0 if idle_since is None else idle_since)
+
+
+def world_of(
+    machines: Iterable[Machine],
+    needs: Iterable[Need] = (),
+    heard: Iterable[str] | None = None,
+    *,
+    memory: Memory | None = None,
+    idle_for: float = 0.0,
+) -> World:
+    """Machines and needs as a world; every cluster is heard from unless said otherwise."""
+    entries = {m.id: (m, NOW - idle_for if m.state is State.IDLE else None) for m in machines}
+    rows = demand_rows(needs)
+    clusters = {m.cluster for m, _ in entries.values() if m.cluster} | {n.cluster for n in rows}
+    names = frozenset(clusters if heard is None else map(ClusterId, heard))
+    return World(entries, Demand(rows, names), Memory.empty() if memory is None else memory)
+
+
+def demand_rows(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Needs in the order in which the engine gets them."""
+    table, rows = NeedsTable(), list(needs)
+    for cluster in dict.fromkeys(need.cluster for need in rows):
+        table.replace(cluster, [need for need in rows if need.cluster == cluster])
+    return table.snapshot()
+
+
+def a_world(pick: Pick) -> World:
+    """Up to fourteen machines, up to six needs, and what was remembered of them."""
+    clusters = CLUSTERS[: pick((1, 2, 2, 3))]
+    needs = some_needs(pick, clusters)
+    refs = refs_of(needs, clusters)
+    count = pick((*range(3, len(IDS) + 1), len(IDS), len(IDS)))
+    machines = [a_fleet_machine(pick, id_, clusters, refs) for id_ in IDS[:count]]
+    entries = {m.id: (m, NOW - pick(IDLE_FOR) if m.state is State.IDLE else None) for m in machines}
+    heard = frozenset(c for c in clusters if pick((True, True, True, False)))
+    memory = Memory(
+        gang_ages={n.ref: age for n in needs if n.profile.same_keys if (age := pick(AGES))},
+        shortfall_ages={n.profile.fingerprint: age for n in needs if (age := pick((0, 1, 7)))},
+    )
+    return World(entries, Demand(demand_rows(needs), heard), memory)
+
+
+def some_needs(pick: Pick, clusters: Sequence[ClusterId]) -> list[Need]:
+    needs: list[Need] = []
+    for _ in range(pick((1, 2, 3, 4, 5, 6))):
+        if needs and pick((False, False, True)):
+            needs.append(a_sibling(pick, clusters, pick(needs)))
+        else:
+            needs.append(a_fleet_need(pick, clusters))
+    return list({need.ref: need for need in needs}.values())
+
+
+def a_sibling(pick: Pick, clusters: Sequence[ClusterId], need: Need) -> Need:
+    """The same demand from another gang or another cluster."""
+    return dataclasses.replace(
+        need,
+        cluster=pick((need.cluster, *clusters)),
+        group=pick(GROUPS),
+        arrival_nanos=pick((0, 1)),
+    )
+
+
+def a_fleet_need(pick: Pick, clusters: Sequence[ClusterId]) -> Need:
+    kind = pick(("plain", "gang", "plain", "gang", "gang", "spread"))
+    profile = NeedProfile(
+        requirements=(*pick(SELECTORS), *(pick(SAMES) if kind == "gang" else ())),
+        spread=pick(SPREADS) if kind == "spread" or pick((False,) * 7 + (True,)) else (),
+        priority=pick(PRIORITIES),
+        interruption_penalty_bucket=pick(BUCKETS),
+        reclamation_penalty_bucket=pick(BUCKETS),
+    )
+    return Need(
+        cluster=pick(clusters),
+        profile=profile,
+        aggregate=pick(GANG_TOTALS if kind == "gang" else PLAIN_TOTALS),
+        min_unit=pick(MIN_UNITS),
+        arrival_nanos=pick((0, 1, 2)),
+        group=pick(GROUPS) if kind == "gang" else pick(("", "", "", "g-1")),
+    )
+
+
+def refs_of(needs: Iterable[Need], clusters: Sequence[ClusterId]) -> tuple[NeedRef, ...]:
+    """What machines in flight may be for: these needs, mostly; some that look like them."""
+    refs = [NeedRef(clusters[0], DEAD)]
+    for need in needs:
+        requirements = need.profile.requirements
+        kept = tuple(r for r in requirements if r.operator is not Operator.SAME)
+        stripped = dataclasses.replace(need.profile, requirements=kept).fingerprint
+        refs += [need.ref, need.ref, need.ref]
+        refs += [NeedRef(need.cluster, stripped, ""), NeedRef(need.cluster, stripped, need.group)]
+        refs += [NeedRef(cluster, need.ref.fingerprint, need.group) for cluster in clusters]
+    return tuple(refs)
+
+
+def a_fleet_machine(
+    pick: Pick, id_: MachineId, clusters: Sequence[ClusterId], refs: Sequence[NeedRef]
+) -> Machine:
+    state = pick(STATES)
+    cluster = pick(clusters)
+    ref = pick(refs)
+    if state in COMMITTED and pick((True, True, False)):
+        cluster = ref.cluster
+    bound = state in COMMITTED and not (state is State.CONFIGURING and pick((False,) * 5 + (True,)))
+    return Machine(
+        id=id_,
+        state=state,
+        profile=a_fleet_profile(pick),
+        host=None if state in HOSTLESS else HostRef("sim", id_),
+        cluster=cluster if bound else None,
+        allocatable=pick(ALLOCATABLES),
+        price_per_hour=pick(PRICES),
+        interruption_probability=pick(PROBABILITIES),
+        assignment=a_fleet_assignment(pick, state, ref, refs),
+        last_error="gone" if state is State.FAILED else "",
+    )
+
+
+def a_fleet_profile(pick: Pick) -> Profile:
+    kind, resources = pick(SHAPES)
+    zone, rack = pick(("z-1", "z-1", "z-2", "z-2", "")), pick(("1", "1", "2", "2", None))
+    return Profile(
+        instance_type=kind,
+        zone=zone,
+        capacity_type=pick(tuple(CapacityType)),
+        resources=resources,
+        labels=() if rack is None else ((RACK, rack),),
+    )
+
+
+def a_fleet_assignment(
+    pick: Pick, state: State, ref: NeedRef, refs: Sequence[NeedRef]
+) -> Assignment:
+    parts: dict[str, Any] = {}
+    if state in COMMITTED or state is State.CREATING:
+        how = pick(("all", "all", "all", "no group", "no cluster", "nothing"))
+        named = {"cluster": ref.cluster, "fingerprint": ref.fingerprint, "group": ref.group}
+        left_out = {"nothing": named.keys(), "all": ()}.get(how, (how.removeprefix("no "),))
+        parts |= {name: value for name, value in named.items() if name not in left_out}
+    if state in COMMITTED:
+        parts["priority"] = pick((None, *PRIORITIES))
+        parts["interruption_penalty_dollars"] = pick(PENALTIES)
+        parts["reclamation_penalty_dollars"] = pick(PENALTIES)
+    if state is State.DRAINING:
+        parts["drained_for"] = pick((None, *refs))
+    return Assignment(**parts) if parts else NO_ASSIGNMENT
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Worlds that Hypothesis can make smaller: the first of each pool is the plainest."""
+
+    def pick(options: Sequence[T], /) -> T:
+        return draw(st.sampled_from(options))
+
+    return a_world(pick)
+
+
+def seeded_world(seed: int) -> World:
+    """Always the same world for the same seed."""
+    return a_world(random.Random(seed).choice)
