@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
@@ -34,11 +34,16 @@ from oracles.plain_engine import Entry
 from oracles.records import Pick
 
 T = TypeVar("T")
+Shapes = Sequence[tuple[str, Resources]]
 
 NOW: Final = 10_000.0
 
 IDLE_FOR: Final = (0.0, 59.0, 60.0, 61.0, 599.0, 600.0, 601.0)
-AGES: Final = (0, 0, 0, 7, 8, 31, 32, 33)
+AGES: Final = ((0,), (0,), (0, 7, 8, 31, 32, 33))
+"""How often gangs of a whole world were in vain; it is remembered in one world of three."""
+
+HEARS: Final = ((True,), (True, True, False), (True, False), (False,))
+"""Whether a cluster of a world has been heard from; what is not, is a victim but no excess."""
 
 CLUSTERS: Final = tuple(map(ClusterId, ("ant", "bee", "cat")))
 # Chosen so that the order of ids is not the order of numbers or of length.
@@ -55,47 +60,68 @@ DEAD: Final = Fingerprint("0" * 32)
 SMALL: Final = Resources({"cpu": "4", "memory": "8Gi"})
 LARGE: Final = Resources({"cpu": "8", "memory": "8Gi", "gpu": "0"})
 GPU: Final = Resources({"cpu": "4", "gpu": "2"})
-SHAPES: Final = (("small", SMALL), ("small", SMALL), ("large", LARGE), ("gpu", GPU), ("gpu", GPU))
+SHAPES: Final = (
+    (("small", SMALL),), (("gpu", GPU),),
+    (("small", SMALL), ("small", SMALL), ("gpu", GPU)),
+    (("small", SMALL), ("large", LARGE), ("gpu", GPU)),
+)  # fmt: skip
+"""The types of a whole world; one type in two worlds of four, since ties are where rules differ."""
 ALLOCATABLES: Final = (
     NO_RESOURCES, NO_RESOURCES, NO_RESOURCES, NO_RESOURCES,
     Resources({"cpu": "3", "memory": "6Gi"}), Resources({"cpu": "9", "gpu": "3"}),
 )  # fmt: skip
 
+EVERY_STATE: Final = tuple(state for state in State if state is not State.UNSPECIFIED)
 STATES: Final = (
-    *(State.CONFIGURED,) * 6, *(State.IDLE,) * 5, *(State.SPECULATIVE,) * 4,
-    State.CONFIGURING, State.CONFIGURING, State.CREATING, State.CREATING,
-    State.DRAINING, State.DRAINING, State.DELETING, State.FAILED,
+    (State.CONFIGURED, State.IDLE, State.SPECULATIVE, State.IDLE, *EVERY_STATE),
+    (*(State.CONFIGURED,) * 9, State.IDLE, State.SPECULATIVE, State.DRAINING),
+    (*(State.CONFIGURED,) * 9, State.CONFIGURING),
+    (*(State.IDLE,) * 5, *(State.SPECULATIVE,) * 4, State.CONFIGURED, State.CREATING),
 )  # fmt: skip
+"""Those of the machines of a whole world: of every kind, mostly taken, all taken, free."""
+
 HOSTLESS: Final = (State.SPECULATIVE, State.CREATING)
 COMMITTED: Final = (State.CONFIGURING, State.CONFIGURED, State.DRAINING)
 
 PRICES: Final = (1.0, 1.0, 0.0, 2.0, 5.0)
 PROBABILITIES: Final = (0.0, 0.0, 0.125, 0.5)
 PENALTIES: Final = (None, 0.0, 0.5, 1.0, 0.01, 64.0, math.inf, -1.0)
-PRIORITIES: Final = (10, 10, 0, 5, 11, -5, 600_000, 1_000_010)
+PRIORITIES: Final = (
+    (10,), (10, 5), (10, 5, 0), (1_000_010, 500_010, 10),
+    (10, 0, 5, 11, -5, 600_000, 1_000_010),
+)  # fmt: skip
+"""Those of the needs of a whole world."""
+
+ASSIGNED_PRIORITIES: Final = (None, None, 0, 0, 5, 5, 9, 10, 11, -5, 100_010, 600_000)
 BUCKETS: Final = (0, 0, 2, 5, 27)
 GROUPS: Final = ("", "g-1", "g-2")
 
 CPU: Final = 4_000
 GIB: Final = 1 << 20
 PLAIN_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
-    {"cpu": CPU}, {"cpu": 2 * CPU}, {"cpu": 3 * CPU}, {"cpu": 5 * CPU}, {"gpu": 2}, {"gpu": 4},
-    {"cpu": 2 * CPU, "gpu": 2}, {"cpu": 2 * CPU, "memory": 8 * GIB}, {"memory": 20 * GIB, "gpu": 0},
-    {"cpu": 0}, {"cpu": 2 * CPU + 1}, {"tpu": 1},
+    {"cpu": CPU}, {"cpu": 2 * CPU}, {"cpu": 3 * CPU}, {"cpu": 4 * CPU}, {"cpu": 5 * CPU},
+    {"cpu": 2 * CPU + 1}, {"gpu": 4}, {"cpu": 2 * CPU, "gpu": 2}, {"memory": 20 * GIB, "gpu": 0},
+    {"cpu": 2 * CPU, "memory": 8 * GIB}, {"cpu": 0}, {"tpu": 1},
 )  # fmt: skip
+SMALL_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
+    {"cpu": 3_000}, {"cpu": 3_000, "gpu": 0}, {"cpu": 1_000},
+)  # fmt: skip
+"""One machine holds several of these."""
+
 GANG_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
-    {"cpu": 3 * CPU}, {"cpu": 3 * CPU}, {"cpu": 2 * CPU + 1_000}, {"cpu": 4 * CPU}, {"gpu": 4},
-    {"gpu": 6}, {"cpu": 3 * CPU, "gpu": 2}, {"cpu": 2 * CPU, "memory": 16 * GIB},
-    {"cpu": CPU}, {"cpu": 3_000}, {"cpu": 3_000, "gpu": 0}, {"cpu": 1_000}, {"gpu": 1}, {},
+    {"cpu": 3 * CPU}, {"cpu": 3 * CPU}, {"cpu": 2 * CPU + 2_000}, {"cpu": 4 * CPU}, {"gpu": 4},
+    {"cpu": 3 * CPU, "gpu": 2}, {"cpu": 2 * CPU + 2_000, "memory": 16 * GIB}, {"cpu": 2 * CPU},
+    {"cpu": CPU}, {"gpu": 1}, {}, *SMALL_TOTALS,
 )  # fmt: skip
 MIN_UNITS: Final[tuple[Mapping[str, int], ...]] = (
-    {}, {}, {"cpu": 1_000}, {"cpu": CPU}, {"cpu": CPU}, {"gpu": 2}, {"gpu": 0}, {"cpu": 2 * CPU},
+    {}, {}, {}, {"cpu": 1_000}, {"cpu": 1_000}, {"cpu": CPU}, {"cpu": CPU}, {"gpu": 2}, {"gpu": 0},
+    {"cpu": 2 * CPU},
 )  # fmt: skip
 
 O = Operator  # noqa: E741 - the tables below are read, not written
 
 SELECTORS: Final[tuple[tuple[Requirement, ...], ...]] = (
-    (), (), (),
+    (), (), (), (), (), (), (), (), (), (),
     (Requirement(INSTANCE_TYPE_KEY, O.IN, ("small",)),),
     (Requirement(INSTANCE_TYPE_KEY, O.IN, ("small", "gpu")),),
     (Requirement(INSTANCE_TYPE_KEY, O.IN, ("large", "gpu")),),
@@ -120,6 +146,15 @@ SPREADS: Final[tuple[tuple[Spread, ...], ...]] = (
     (Spread(RACK, 2, W.DO_NOT_SCHEDULE), Spread(ZONE_KEY, 1, W.DO_NOT_SCHEDULE)),
     (Spread(RACK, 1, W.SCHEDULE_ANYWAY), Spread(ZONE_KEY, 0, W.DO_NOT_SCHEDULE)),
 )  # fmt: skip
+
+
+class Kinds(NamedTuple):
+    """What the machines of one world may be."""
+
+    states: Sequence[State]
+    shapes: Shapes
+    clusters: Sequence[ClusterId]
+    refs: Sequence[NeedRef]
 
 
 @dataclass(frozen=True)
@@ -170,26 +205,29 @@ def demand_rows(needs: Iterable[Need]) -> tuple[Need, ...]:
 def a_world(pick: Pick) -> World:
     """Up to fourteen machines, up to six needs, and what was remembered of them."""
     clusters = CLUSTERS[: pick((1, 2, 2, 3))]
-    needs = some_needs(pick, clusters)
-    refs = refs_of(needs, clusters)
+    needs = some_needs(pick, clusters, pick(PRIORITIES))
+    ages = pick(AGES)
+    kinds = Kinds(pick(STATES), pick(SHAPES), clusters, refs_of(needs, clusters))
     count = pick((*range(3, len(IDS) + 1), len(IDS), len(IDS)))
-    machines = [a_fleet_machine(pick, id_, clusters, refs) for id_ in IDS[:count]]
+    machines = [a_fleet_machine(pick, id_, kinds) for id_ in IDS[:count]]
     entries = {m.id: (m, NOW - pick(IDLE_FOR) if m.state is State.IDLE else None) for m in machines}
-    heard = frozenset(c for c in clusters if pick((True, True, True, False)))
+    hears = pick(HEARS)
+    heard = frozenset(c for c in clusters if pick(hears))
     memory = Memory(
-        gang_ages={n.ref: age for n in needs if n.profile.same_keys if (age := pick(AGES))},
+        gang_ages={n.ref: age for n in needs if n.profile.same_keys if (age := pick(ages))},
         shortfall_ages={n.profile.fingerprint: age for n in needs if (age := pick((0, 1, 7)))},
     )
     return World(entries, Demand(demand_rows(needs), heard), memory)
 
 
-def some_needs(pick: Pick, clusters: Sequence[ClusterId]) -> list[Need]:
+def some_needs(pick: Pick, clusters: Sequence[ClusterId], priorities: Sequence[int]) -> list[Need]:
     needs: list[Need] = []
     for _ in range(pick((1, 2, 3, 4, 5, 6))):
-        if needs and pick((False, False, True)):
+        again = bool(needs) and pick((False, False, True))
+        if again:
             needs.append(a_sibling(pick, clusters, pick(needs)))
         else:
-            needs.append(a_fleet_need(pick, clusters))
+            needs.append(a_fleet_need(pick, clusters, priorities))
     return list({need.ref: need for need in needs}.values())
 
 
@@ -203,12 +241,12 @@ def a_sibling(pick: Pick, clusters: Sequence[ClusterId], need: Need) -> Need:
     )
 
 
-def a_fleet_need(pick: Pick, clusters: Sequence[ClusterId]) -> Need:
+def a_fleet_need(pick: Pick, clusters: Sequence[ClusterId], priorities: Sequence[int]) -> Need:
     kind = pick(("plain", "gang", "plain", "gang", "gang", "spread"))
     profile = NeedProfile(
         requirements=(*pick(SELECTORS), *(pick(SAMES) if kind == "gang" else ())),
         spread=pick(SPREADS) if kind == "spread" or pick((False,) * 7 + (True,)) else (),
-        priority=pick(PRIORITIES),
+        priority=pick(priorities),
         interruption_penalty_bucket=pick(BUCKETS),
         reclamation_penalty_bucket=pick(BUCKETS),
     )
@@ -235,31 +273,27 @@ def refs_of(needs: Iterable[Need], clusters: Sequence[ClusterId]) -> tuple[NeedR
     return tuple(refs)
 
 
-def a_fleet_machine(
-    pick: Pick, id_: MachineId, clusters: Sequence[ClusterId], refs: Sequence[NeedRef]
-) -> Machine:
-    state = pick(STATES)
-    cluster = pick(clusters)
-    ref = pick(refs)
+def a_fleet_machine(pick: Pick, id_: MachineId, kinds: Kinds) -> Machine:
+    state, cluster, ref = pick(kinds.states), pick(kinds.clusters), pick(kinds.refs)
     if state in COMMITTED and pick((True, True, False)):
         cluster = ref.cluster
     bound = state in COMMITTED and not (state is State.CONFIGURING and pick((False,) * 5 + (True,)))
     return Machine(
         id=id_,
         state=state,
-        profile=a_fleet_profile(pick),
+        profile=a_fleet_profile(pick, kinds.shapes),
         host=None if state in HOSTLESS else HostRef("sim", id_),
         cluster=cluster if bound else None,
         allocatable=pick(ALLOCATABLES),
         price_per_hour=pick(PRICES),
         interruption_probability=pick(PROBABILITIES),
-        assignment=a_fleet_assignment(pick, state, ref, refs),
+        assignment=a_fleet_assignment(pick, state, ref, kinds.refs),
         last_error="gone" if state is State.FAILED else "",
     )
 
 
-def a_fleet_profile(pick: Pick) -> Profile:
-    kind, resources = pick(SHAPES)
+def a_fleet_profile(pick: Pick, shapes: Shapes) -> Profile:
+    kind, resources = pick(shapes)
     zone, rack = pick(("z-1", "z-1", "z-2", "z-2", "")), pick(("1", "1", "2", "2", None))
     return Profile(
         instance_type=kind,
@@ -280,7 +314,7 @@ def a_fleet_assignment(
         left_out = {"nothing": named.keys(), "all": ()}.get(how, (how.removeprefix("no "),))
         parts |= {name: value for name, value in named.items() if name not in left_out}
     if state in COMMITTED:
-        parts["priority"] = pick((None, *PRIORITIES))
+        parts["priority"] = pick(ASSIGNED_PRIORITIES)
         parts["interruption_penalty_dollars"] = pick(PENALTIES)
         parts["reclamation_penalty_dollars"] = pick(PENALTIES)
     if state is State.DRAINING:

@@ -145,9 +145,7 @@ def _choose_kind(random: Generator, wish: Wish) -> None:
     wish.weight = 1 + random.below(100)
 
 
-def _make_distinct(
-    wish: Wish, used: set[tuple[int, ...]], tier: int, interruption: int
-) -> None:
+def _make_distinct(wish: Wish, used: set[tuple[int, ...]], tier: int, interruption: int) -> None:
     for attempt in range(15):
         wish.tier = (tier + attempt) % 5
         wish.interruption = (interruption + attempt // 5) % 3

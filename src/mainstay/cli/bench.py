@@ -2,6 +2,8 @@
 
 import json
 import sys
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +13,13 @@ from mainstay.cli import exits
 from mainstay.runtime.clock import SystemClock
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+class Workload(StrEnum):
+    """The fleets a decision is measured on."""
+
+    LCG = "lcg"
+
 
 JsonOption = Annotated[bool, typer.Option("--json", help="On one line, for machines.")]
 
@@ -31,6 +40,25 @@ def inventory(
 
     frame = _frame("inventory", {"machines": machines, "seed": seed})
     bench_inventory.run(frame, machines=machines, seed=seed)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def decide(
+    *,
+    machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
+    needs: Annotated[int, typer.Option(min=50, help="Rows of demand.")] = 5_000,
+    racks: Annotated[int, typer.Option(min=3, help="Racks the fleet stands in.")] = 500,
+    workload: Annotated[Workload, typer.Option(help="Which fleet and demand.")] = Workload.LCG,
+    dump: Annotated[Path | None, typer.Option(help="Write each case's actions here.")] = None,
+    one_line: JsonOption = False,
+) -> int:
+    """A whole decision, cold, steady and after a change, on the Go reference's own inputs."""
+    from mainstay.bench import decide as bench_decide
+
+    args = {"workload": str(workload), "machines": machines, "needs": needs, "racks": racks}
+    frame = _frame("decide", args)
+    bench_decide.run(frame, machines=machines, needs=needs, racks=racks, dump=dump)
     return _print(frame, one_line=one_line)
 
 

@@ -6,6 +6,7 @@ In each level first what serves a need already is credited, then what is missing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +18,10 @@ from mainstay.engine.world import NO_ROWS, Mask, Vector, World
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
-BOUND = (State.CONFIGURED, State.CONFIGURING)
+_CHUNK: Final = 2048
+"""So many machines are looked at before asking whether they suffice."""
+
+BOUND: Final = (State.CONFIGURED, State.CONFIGURING)
 
 
 @dataclass(slots=True)
@@ -71,19 +75,25 @@ def _credit_level(world: World, coverage: Coverage, places: list[int]) -> None:
 
 def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
     row, missing = coverage.rows[place], coverage.missing[place]
-    for rows in _creditable(world, row):
+    claimed = 0
+    for rows in _creditable(world, row, chunk=_CHUNK):
+        taken = take(world, row, rows, missing)
+        world.owner[taken] = place
+        claimed += len(taken)
         if not (missing > 0).any():
-            return
-        world.owner[take(world, row, rows, missing)] = place
+            break
+    world.bound(row.need.cluster, State.CONFIGURED).drop_claimed(claimed, world.owner)
 
 
-def _creditable(world: World, row: Row) -> Iterable[Rows]:
-    """What may count for a need, kind by kind: bound, in the making, being drained for it."""
+def _creditable(world: World, row: Row, *, chunk: int) -> Iterable[Rows]:
+    """What may count for a need, in order: bound, in the making, being drained for it."""
     fits = world.fits(row.need)
     for state in BOUND:
         bound = world.bound(row.need.cluster, state)
-        rows = bound.rows[fits[bound.shapes]]
-        yield rows[world.owner[rows] < 0]
+        for start in range(0, len(bound.rows), chunk):
+            part = slice(start, start + chunk)
+            rows = bound.rows[part][fits[bound.shapes[part]]]
+            yield rows[world.owner[rows] < 0]
     if world.has_in_flight:
         for flying in world.in_flight(row.refs):
             rows = flying[fits[world.snapshot.shape[flying]]]
@@ -92,11 +102,9 @@ def _creditable(world: World, row: Row) -> Iterable[Rows]:
 
 def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask) -> None:
     row, missing = coverage.rows[place], coverage.missing[place]
-    kinds = list(_creditable(world, row))
-    creditable = np.concatenate(kinds)
-    bound = sum(len(rows) for rows in kinds[:2])
-    own = np.ones(len(creditable), dtype=np.bool_)
-    own[:bound] = world.is_assigned_to(creditable[:bound], row.need.ref)
+    creditable = np.concatenate([NO_ROWS, *_creditable(world, row, chunk=len(world.owner) + 1)])
+    bound = np.isin(world.snapshot.state[creditable], BOUND)
+    own = ~bound | world.is_assigned_to(creditable, row.need.ref)
     acquirable = NO_ROWS
     if not coverage.parked[place]:
         acquirable = _acquirable(world, row)

@@ -40,6 +40,9 @@ class Supply:
 
 def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     """The best domain over what counts already and what could be had (see the docs, section 2)."""
+    at_home = _home(world, row, supply, wanted)
+    if at_home is not None:
+        return Choice(at_home, satisfiable=True)
     creditable, own = supply.creditable, supply.own
     rows = np.concatenate([creditable, supply.acquirable])
     if not len(rows):
@@ -66,6 +69,17 @@ def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     best = best[count[best] == count[best].max()]
     first = min(best.tolist(), key=lambda at: domains.values[int(codes[at])])
     return Choice(int(codes[first]), satisfiable=bool(sat.any()))
+
+
+def _home(world: World, row: Row, supply: Supply, wanted: Vector) -> int | None:
+    """The one domain in which its own machines cover a gang already: none can be better."""
+    rows = supply.creditable[supply.own]
+    if not len(rows):
+        return None
+    shapes = world.snapshot.shape[rows]
+    codes, place = np.unique(world.domains(row.need).code[shapes], return_inverse=True)
+    covered = (_sums(place, world.alloc[shapes], len(codes)) >= wanted).all(axis=1)
+    return int(codes[covered.argmax()]) if covered.sum() == 1 else None
 
 
 def _sums(place: NDArray[np.intp], amounts: Matrix, size: int) -> Matrix:

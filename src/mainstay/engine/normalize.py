@@ -24,13 +24,11 @@ class Row:
     refs: tuple[NeedRef, ...]
     """The names under which machines in flight count for it."""
 
+    is_gang: bool = False
+    """Whether its machines must share a domain."""
+
     folded: bool = False
     """Made of gangs: a machine adds whole min units only."""
-
-    @property
-    def is_gang(self) -> bool:
-        """Whether its machines must share a domain."""
-        return bool(self.need.profile.same_keys)
 
 
 def normalize(world: World, needs: tuple[Need, ...]) -> list[Row]:
@@ -40,8 +38,9 @@ def normalize(world: World, needs: tuple[Need, ...]) -> list[Row]:
     stripped: dict[Fingerprint, NeedProfile] = {}
     folder = _Folder(world)
     for need in needs:
-        if not need.profile.same_keys or not folder.is_foldable(need):
-            passed.append(Row(need, refs_of(need)))
+        is_gang = bool(need.profile.same_keys)
+        if not is_gang or not folder.is_foldable(need):
+            passed.append(Row(need, refs_of(need) if is_gang else (need.ref,), is_gang))
             continue
         profile = without_same(need)
         stripped[profile.fingerprint] = profile

@@ -32,12 +32,20 @@ def take(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:
     A machine that adds nothing that is still missing is passed over.
     """
     taken = []
-    for start in range(0, len(rows), _CHUNK):
-        if not (missing > 0).any():
-            break
-        chunk = rows[start : start + _CHUNK]
+    start = 0
+    while start < len(rows) and (missing > 0).any():
+        stop = start + _guess(additions(world, row, rows[start : start + 1])[0], missing)
+        chunk = rows[start:stop]
         taken.append(chunk[_take_chunk(additions(world, row, chunk), missing)])
+        start = stop
     return np.concatenate(taken) if taken else NO_ROWS
+
+
+def _guess(first: Vector, missing: Vector) -> int:
+    """How many machines it will take if all are like the first; only so many are looked at."""
+    pairs = zip(missing.tolist(), first.tolist(), strict=True)
+    needed = max(-(-want // adds) if adds > 0 else _CHUNK for want, adds in pairs if want > 0)
+    return min(_CHUNK, max(needed, 1))
 
 
 def _take_chunk(added: NDArray[np.int64], missing: Vector) -> NDArray[np.intp]:

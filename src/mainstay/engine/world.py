@@ -13,7 +13,7 @@ from mainstay.model.assignment import NeedRef
 from mainstay.model.batch import Codes
 from mainstay.model.cost import upper_bound
 from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need, NeedProfile, Operator
+from mainstay.model.need import Need, NeedProfile, Operator, Requirement
 from mainstay.model.resources import Units
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
@@ -21,16 +21,29 @@ from mainstay.model.texts import Rows
 Mask = NDArray[np.bool_]
 Vector = NDArray[np.int64]
 
+FitKey = tuple[tuple[Requirement, ...], tuple[tuple[str, int], ...]]
+
 NOBODY: Final = -1
 NO_ROWS: Final = np.empty(0, dtype=np.intp)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bound:
-    """Machines of one cluster and state in keep order, with their shape classes."""
+    """Machines of one cluster and state in keep order, with their shape classes.
+
+    Those that have been claimed may be dropped, since nobody asks for them again.
+    """
 
     rows: Rows
     shapes: Codes
+    claimed: int = 0
+
+    def drop_claimed(self, more: int, owner: NDArray[np.int32]) -> None:
+        """So many more of them are claimed; once that is a quarter, keep only the others."""
+        self.claimed += more
+        if self.claimed * 4 > len(self.rows):
+            free = owner[self.rows] < 0
+            self.rows, self.shapes, self.claimed = self.rows[free], self.shapes[free], 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,9 @@ class World:
         self.alloc[:, : len(known)] = snapshot.shapes.allocatable
         self._cluster_code = {name: code for code, name in enumerate(snapshot.clusters)}
         self._fits: dict[object, Mask] = {}
+        self._fit_keys: dict[int, FitKey] = {}
+        self._shared_keys: dict[FitKey, FitKey] = {}
+        self._asked: list[Need] = []
         self._pools: dict[object, Rows] = {}
         self._domains: dict[tuple[str, ...], Domains] = {}
         self._bound: dict[tuple[ClusterId, State], Bound] = {}
@@ -82,11 +98,20 @@ class World:
 
     def fits(self, need: Need) -> Mask:
         """Which shape classes fulfil the requirements and cover the min unit."""
-        key = (need.profile.requirements, tuple(sorted(need.min_unit.items())))
+        key = self._fit_key(need)
         if key not in self._fits:
             covers = (self.alloc >= self.vector(need.min_unit)).all(axis=1)
             self._fits[key] = self.matches(need) & covers
         return self._fits[key]
+
+    def _fit_key(self, need: Need) -> FitKey:
+        """Needs with the same key fit the same classes; worked out once per need."""
+        key = self._fit_keys.get(id(need))
+        if key is None:
+            key = (need.profile.requirements, tuple(sorted(need.min_unit.items())))
+            key = self._fit_keys[id(need)] = self._shared_keys.setdefault(key, key)
+            self._asked.append(need)  # keeps its id from being used again
+        return key
 
     def bound(self, cluster: ClusterId, state: State) -> Bound:
         """The machines of a cluster in Configured or Configuring, in keep order."""
@@ -141,8 +166,7 @@ class World:
 
     def _fitting_pool(self, need: Need, state: State, bucket: int) -> Rows:
         """Filtered once per (requirements, min unit), in an order sorted once per bucket."""
-        fit_key = (need.profile.requirements, tuple(sorted(need.min_unit.items())))
-        key = (fit_key, state, bucket)
+        key = (self._fit_key(need), state, bucket)
         if key not in self._pools:
             whole = (state, bucket)
             if whole not in self._pools:
@@ -217,16 +241,18 @@ class World:
         return self._domains[keys]
 
     def _made_domains(self, keys: tuple[str, ...]) -> Domains:
-        values: dict[tuple[str, ...], int] = {}
         columns = [self.snapshot.shapes.attribute(key) for key in keys]
-        tuples = zip(*(codes.tolist() for codes, _ in columns), strict=True)
-        code = np.full(len(self.snapshot.shapes.values), -1, dtype=np.int64)
-        for place, codes in enumerate(tuples):
-            found = [column[1][number] for column, number in zip(columns, codes, strict=True)]
-            if None not in found:
-                domain = tuple(value for value in found if value is not None)
-                code[place] = values.setdefault(domain, len(values))
-        return Domains(code, tuple(values))
+        stacked = np.stack([codes for codes, _ in columns], axis=1)
+        kinds, place = np.unique(stacked, axis=0, return_inverse=True)
+        code = np.full(len(kinds), -1, dtype=np.int64)
+        values: list[tuple[str, ...]] = []
+        for number, codes in enumerate(kinds.tolist()):
+            found = [column[1][at] for column, at in zip(columns, codes, strict=True)]
+            domain = tuple(value for value in found if value is not None)
+            if len(domain) == len(keys):
+                code[number] = len(values)
+                values.append(domain)
+        return Domains(code[place.reshape(-1)], tuple(values))
 
     def rows_of_classes(self, classes: Mask) -> Rows:
         """The Configured machines of some classes."""
@@ -247,18 +273,14 @@ class World:
         return rows[order], start
 
 
-def refs_of(need: Need) -> tuple[NeedRef, ...]:
-    """The names under which a machine in flight counts for a need."""
-    if not need.profile.same_keys:
-        return (need.ref,)
-    return need.ref, NeedRef(need.cluster, without_same(need).fingerprint)
+def refs_of(gang: Need) -> tuple[NeedRef, ...]:
+    """The names under which a machine in flight counts for a gang: also as it would be folded."""
+    return gang.ref, NeedRef(gang.cluster, without_same(gang).fingerprint)
 
 
 def without_same(need: Need) -> NeedProfile:
     """The profile of a gang that fits one machine: the same without Same."""
     profile = need.profile
-    if not profile.same_keys:
-        return profile
     kept = tuple(r for r in profile.requirements if r.operator is not Operator.SAME)
     return NeedProfile(
         kept,
