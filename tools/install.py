@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+STDERR = 2  # talk of the steps goes there: stdout is for data
 OLDEST = (3, 11)
 NEWEST_TESTED = (3, 13)
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +33,7 @@ def main() -> None:
     make_venv()
     install_uv(LOCKS[kind])
     sync(LOCKS[kind])
+    run([str(VENV / "bin/mainstay"), "warm"])
     for stamp in VENV.glob("stamp-*"):
         stamp.unlink()
     stamp_path(kind).write_text(fingerprint(kind))
@@ -130,7 +132,7 @@ def sync(lock: Path) -> None:
 
 def run(command: "list[str]") -> None:
     """Run a step of the set-up; the first that fails ends it."""
-    done = subprocess.run(command, cwd=str(ROOT), check=False)
+    done = subprocess.run(command, cwd=str(ROOT), stdout=STDERR, check=False)
     if done.returncode != 0:
         fail("set-up stopped, this failed: " + " ".join(command))
 

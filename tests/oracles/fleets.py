@@ -222,7 +222,7 @@ def a_world(pick: Pick) -> World:
 
 def some_needs(pick: Pick, clusters: Sequence[ClusterId], priorities: Sequence[int]) -> list[Need]:
     needs: list[Need] = []
-    for _ in range(pick((1, 2, 3, 4, 5, 6))):
+    for _ in range(pick((1, 2, 3, 4, 5, 6, 6, 6))):
         again = bool(needs) and pick((False, False, True))
         if again:
             needs.append(a_sibling(pick, clusters, pick(needs)))

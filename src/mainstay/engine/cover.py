@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, choose
+from mainstay.engine import kernels
+from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, choose, home
 from mainstay.engine.normalize import Row
 from mainstay.engine.spread import strict_spread, take_spread
 from mainstay.engine.take import take
@@ -75,7 +76,9 @@ def _credit_level(world: World, coverage: Coverage, places: list[int]) -> None:
 
 def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
     row, missing = coverage.rows[place], coverage.missing[place]
-    claimed = 0
+    claimed = _claim_compiled(world, row, missing, place)
+    if not (missing > 0).any():
+        return
     for rows in _creditable(world, row, chunk=_CHUNK):
         taken = take(world, row, rows, missing)
         world.owner[taken] = place
@@ -83,6 +86,21 @@ def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
         if not (missing > 0).any():
             break
     world.bound(row.need.cluster, State.CONFIGURED).drop_claimed(claimed, world.owner)
+
+
+def _claim_compiled(world: World, row: Row, missing: Vector, place: int) -> int:
+    """Credit the bound machines by the compiled loop, if it is warm; what it leaves comes after."""
+    claim = kernels.compiled()
+    if claim is None or row.folded:
+        return 0
+    fits, claimed = world.fits(row.need), 0
+    for state in BOUND:
+        bound = world.bound(row.need.cluster, state)
+        if len(bound.rows) and (missing > 0).any():
+            count = claim(bound.rows, bound.shapes, fits, world.alloc, world.owner, missing, place)
+            bound.drop_claimed(count, world.owner)
+            claimed += count
+    return claimed
 
 
 def _creditable(world: World, row: Row, *, chunk: int) -> Iterable[Rows]:
@@ -103,13 +121,16 @@ def _creditable(world: World, row: Row, *, chunk: int) -> Iterable[Rows]:
 def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask) -> None:
     row, missing = coverage.rows[place], coverage.missing[place]
     creditable = np.concatenate([NO_ROWS, *_creditable(world, row, chunk=len(world.owner) + 1)])
-    bound = np.isin(world.snapshot.state[creditable], BOUND)
-    own = ~bound | world.is_assigned_to(creditable, row.need.ref)
+    state = world.snapshot.state[creditable]
+    in_flight = (state == State.CREATING) | (state == State.DRAINING)
+    own = in_flight | world.is_assigned_to(creditable, row.need.ref)
     acquirable = NO_ROWS
-    if not coverage.parked[place]:
-        acquirable = _acquirable(world, row)
-        acquirable = acquirable[~spoken_for[acquirable]]
-    choice = choose(world, row, Supply(creditable, own, acquirable), missing)
+    choice = home(world, row, creditable[own], missing)
+    if choice is None:
+        if not coverage.parked[place]:
+            acquirable = _acquirable(world, row)
+            acquirable = acquirable[~spoken_for[acquirable]]
+        choice = choose(world, row, Supply(creditable, own, acquirable), missing)
     coverage.choice[place] = choice
     if choice.domain is None:
         return

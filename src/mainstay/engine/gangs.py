@@ -40,9 +40,6 @@ class Supply:
 
 def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     """The best domain over what counts already and what could be had (see the docs, section 2)."""
-    at_home = _home(world, row, supply, wanted)
-    if at_home is not None:
-        return Choice(at_home, satisfiable=True)
     creditable, own = supply.creditable, supply.own
     rows = np.concatenate([creditable, supply.acquirable])
     if not len(rows):
@@ -71,15 +68,20 @@ def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     return Choice(int(codes[first]), satisfiable=bool(sat.any()))
 
 
-def _home(world: World, row: Row, supply: Supply, wanted: Vector) -> int | None:
+def home(world: World, row: Row, own: Rows, wanted: Vector) -> Choice | None:
     """The one domain in which its own machines cover a gang already: none can be better."""
-    rows = supply.creditable[supply.own]
-    if not len(rows):
+    if not len(own):
         return None
-    shapes = world.snapshot.shape[rows]
-    codes, place = np.unique(world.domains(row.need).code[shapes], return_inverse=True)
-    covered = (_sums(place, world.alloc[shapes], len(codes)) >= wanted).all(axis=1)
-    return int(codes[covered.argmax()]) if covered.sum() == 1 else None
+    shapes = world.snapshot.shape[own]
+    codes = world.domains(row.need).code[shapes]
+    if (codes == codes[0]).all():
+        covered = (world.alloc[shapes].sum(axis=0) >= wanted).all()
+        return Choice(int(codes[0]), satisfiable=True) if covered else None
+    domains, place = np.unique(codes, return_inverse=True)
+    covering = (_sums(place, world.alloc[shapes], len(domains)) >= wanted).all(axis=1)
+    if covering.sum() != 1:
+        return None
+    return Choice(int(domains[covering.argmax()]), satisfiable=True)
 
 
 def _sums(place: NDArray[np.intp], amounts: Matrix, size: int) -> Matrix:

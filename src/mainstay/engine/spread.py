@@ -1,6 +1,7 @@
 """Spread: machines of one need lie evenly over the values of a topology key."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mainstay.engine.normalize import Row
 from mainstay.engine.take import additions
@@ -24,16 +25,11 @@ def take_spread(world: World, row: Row, spread: Spread, credited: Rows, missing:
         State.IDLE: _open(world, world.idle_pool(row.need)),
         State.SPECULATIVE: _open(world, world.speculative_pool(row.need)),
     }
-    values = _values(world, spread.topology_key)
-    counts: dict[str, int] = {}
-    for rows, weight in ((credited, 1), *((pool, 0) for pool in pools.values())):
-        for value in (values[shape] for shape in world.snapshot.shape[rows].tolist()):
-            if value is not None:
-                counts[value] = counts.get(value, 0) + weight
-    taken: list[int] = []
-    for state, pool in pools.items():
-        cost = world.pool_cost(row.need, pool, state).tolist()
-        taken += _take_pool(world, row, pool, cost, values, counts, spread, missing)
+    spreader = _Spreader(world, row, spread, missing)
+    spreader.count(credited, 1)
+    for pool in pools.values():
+        spreader.count(pool, 0)
+    taken = [row for state, pool in pools.items() for row in spreader.take(pool, state)]
     return np.array(taken, dtype=np.intp) if taken else NO_ROWS
 
 
@@ -41,41 +37,57 @@ def _open(world: World, rows: Rows) -> Rows:
     return rows[world.owner[rows] < 0]
 
 
-def _values(world: World, key: str) -> list[str | None]:
-    codes, values = world.snapshot.shapes.attribute(key)
-    return [values[code] for code in codes.tolist()]
+class _Spreader:
+    """Counts machines per value of the topology key and takes the next where it may lie."""
 
+    def __init__(self, world: World, row: Row, spread: Spread, missing: Vector) -> None:
+        self._world, self._row, self._missing = world, row, missing
+        self._skew = max(1, spread.max_skew)
+        codes, values = world.snapshot.shapes.attribute(spread.topology_key)
+        self._value_of_shape = [values[code] for code in codes.tolist()]
+        self._counts: dict[str, int] = {}
 
-def _take_pool(  # noqa: PLR0917 - one step of one loop, nowhere else called
-    world: World,
-    row: Row,
-    pool: Rows,
-    cost: list[float],
-    values: list[str | None],
-    counts: dict[str, int],
-    spread: Spread,
-    missing: Vector,
-) -> list[int]:
-    queues: dict[str, list[int]] = {}
-    for place, shape in enumerate(world.snapshot.shape[pool].tolist()):
-        value = values[shape]
-        if value is not None:
-            queues.setdefault(value, []).append(place)
-    added = additions(world, row, pool)
-    taken = []
-    for queue in queues.values():
-        queue.reverse()
-    while (missing > 0).any():
-        for queue in queues.values():
-            while queue and not ((added[queue[-1]] > 0) & (missing > 0)).any():
-                queue.pop()
-        ceiling = min(counts.values(), default=0) + max(1, spread.max_skew)
-        heads = [(cost[q[-1]], v) for v, q in queues.items() if q and counts[v] < ceiling]
-        if not heads:
-            break
-        _, value = min(heads)
-        place = queues[value].pop()
-        counts[value] += 1
-        np.maximum(0, missing - added[place], out=missing)
-        taken.append(int(pool[place]))
-    return taken
+    def count(self, rows: Rows, weight: int) -> None:
+        """Every value these machines have is a place to lie in; each adds `weight` to its own."""
+        for value in self._values(rows):
+            if value is not None:
+                self._counts[value] = self._counts.get(value, 0) + weight
+
+    def take(self, pool: Rows, state: State) -> list[int]:
+        """From one pool, until nothing is missing or nowhere is left to lie."""
+        cost = self._world.pool_cost(self._row.need, pool, state).tolist()
+        added = additions(self._world, self._row, pool)
+        waiting = self._queues(pool)
+        taken = []
+        while (self._missing > 0).any():
+            for queue in waiting.values():
+                self._drop_useless(queue, added)
+            ceiling = min(self._counts.values(), default=0) + self._skew
+            heads = [
+                (cost[queue[-1]], value)
+                for value, queue in waiting.items()
+                if queue and self._counts[value] < ceiling
+            ]
+            if not heads:
+                break
+            value = min(heads)[1]
+            place = waiting[value].pop()
+            self._counts[value] += 1
+            np.maximum(0, self._missing - added[place], out=self._missing)
+            taken.append(int(pool[place]))
+        return taken
+
+    def _values(self, rows: Rows) -> list[str | None]:
+        return [self._value_of_shape[shape] for shape in self._world.snapshot.shape[rows].tolist()]
+
+    def _queues(self, pool: Rows) -> dict[str, list[int]]:
+        """Places in the pool by value, the next one last."""
+        queues: dict[str, list[int]] = {}
+        for place, value in reversed(list(enumerate(self._values(pool)))):
+            if value is not None:
+                queues.setdefault(value, []).append(place)
+        return queues
+
+    def _drop_useless(self, queue: list[int], added: NDArray[np.int64]) -> None:
+        while queue and not ((added[queue[-1]] > 0) & (self._missing > 0)).any():
+            queue.pop()

@@ -159,12 +159,13 @@ class TestInstall:
     ) -> None:
         commands = install(clone, "dev", monkeypatch)
 
-        venv, pip, sync, ours = commands
+        venv, pip, sync, ours, warm = commands
         assert venv.endswith("-m venv --clear .venv")
         assert "--require-hashes -r .venv/uv.lock.txt" in pip
         assert sync.startswith(".venv/bin/uv pip sync")
         assert sync.endswith("--require-hashes requirements-dev.lock")
         assert "--no-deps --no-build-isolation --editable" in ours
+        assert warm == ".venv/bin/mainstay warm"
 
     def test_uv_is_taken_from_the_lock_alone(
         self, clone: ModuleType, monkeypatch: pytest.MonkeyPatch

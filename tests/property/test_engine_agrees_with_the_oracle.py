@@ -1,0 +1,241 @@
+"""The engine against the plain one: the same plan for the same world, down to the order of actions.
+
+Hypothesis looks for a small world on which they differ; a seeded run goes through more of them and
+counts what happened, so that no rule is left untried unnoticed.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Protocol
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import outside
+from mainstay.engine.decide import decide
+from mainstay.engine.plan import Memory, Plan, Shortfall, Unsatisfied
+from mainstay.engine.policy import Policy
+from mainstay.inventory.inventory import Inventory
+from mainstay.model.action import Action, ActionKind
+from mainstay.model.ids import MachineId
+from mainstay.model.state import State
+from oracles.fleets import NOW, World, seeded_world, worlds
+from oracles.plain_engine import PlainPlan, plain_decide
+
+POLICY: Final = Policy()
+DRAWN: Final = 400
+SEEDED: Final = 2_500
+CYCLES: Final = 6
+
+
+class AnyPlan(Protocol):
+    """What both plans tell."""
+
+    @property
+    def actions(self) -> tuple[Action, ...]: ...
+    @property
+    def unsatisfied(self) -> tuple[Unsatisfied, ...]: ...
+    @property
+    def shortfalls(self) -> tuple[Shortfall, ...]: ...
+    @property
+    def memory(self) -> Memory: ...
+    def claimed_ids(self) -> list[MachineId]: ...
+
+
+def amounts(units: Mapping[str, int]) -> dict[str, int]:
+    """Zeros left out: a dimension that is not named is zero."""
+    return {name: amount for name, amount in units.items() if amount}
+
+
+def told(plan: AnyPlan) -> dict[str, Any]:
+    """A plan as plain values, to be compared and read."""
+    return {
+        "actions": list(plan.actions),
+        "claimed": plan.claimed_ids(),
+        "unsatisfied": [
+            {
+                "need": (u.need.cluster, u.need.profile, u.need.group, u.need.arrival_nanos),
+                "aggregate": amounts(u.need.aggregate),
+                "min_unit": amounts(u.need.min_unit),
+                "deficit": u.deficit,
+                "domain": u.domain,
+                "satisfiable": u.satisfiable,
+                "parked": u.parked,
+                "unresolved": u.unresolved,
+            }
+            for u in plan.unsatisfied
+        ],
+        "shortfalls": [(s.fingerprint, s.priority, s.deficit, s.age) for s in plan.shortfalls],
+        "gang ages": dict(plan.memory.gang_ages),
+        "shortfall ages": dict(plan.memory.shortfall_ages),
+    }
+
+
+def decided(world: World, inventory: Inventory | None = None) -> Plan:
+    snapshot = (inventory or world.inventory()).snapshot()
+    return decide(snapshot, world.demand, world.memory, POLICY, world.now)
+
+
+def plainly_decided(world: World) -> PlainPlan:
+    return plain_decide(world.machines, world.demand, world.memory, POLICY, world.now)
+
+
+@given(worlds())
+@settings(max_examples=outside.examples(DRAWN))
+def test_the_engine_decides_what_the_rules_say(world: World) -> None:
+    assert told(decided(world)) == told(plainly_decided(world))
+
+
+def events(world: World, plan: AnyPlan) -> Iterator[str]:
+    """What happened, by name; each of these must have happened in a seeded run."""
+    gangs = {need.ref for need in world.demand.needs if need.profile.same_keys}
+    for action in plan.actions:
+        yield action.kind
+        if action.kind is ActionKind.RECLAIM and action.need:
+            yield "excess for a gang" if action.need in gangs else "excess for a plain need"
+        elif action.need in gangs:
+            yield f"{action.kind} for a gang"
+    for row in plan.unsatisfied:
+        kind = "gang" if row.need.profile.same_keys else "plain"
+        yield f"{kind} short"
+        yield from (name for name, is_so in {
+            "parked": row.parked, "gang with two keys": len(row.domain or ()) == 2,
+            "satisfiable gang short": row.satisfiable,
+            f"{kind} covered by drains": not row.unresolved,
+            "gang nowhere": kind == "gang" and row.domain is None,
+        }.items() if is_so)  # fmt: skip
+    if claimed_without_action(world, plan):
+        yield "set aside"
+
+
+def claimed_without_action(world: World, plan: AnyPlan) -> set[MachineId]:
+    """Idle and Speculative machines that are claimed and left alone."""
+    free = {id_ for id_, (m, _) in world.machines.items()
+            if m.state in {State.IDLE, State.SPECULATIVE}}  # fmt: skip
+    return free & set(plan.claimed_ids()) - {action.machine for action in plan.actions}
+
+
+EVENTS: Final = {
+    *ActionKind, "bootstrap for a gang", "provision for a gang", "preempt for a gang",
+    "excess for a gang", "excess for a plain need", "plain short", "gang short", "parked",
+    "gang with two keys", "satisfiable gang short", "gang covered by drains",
+    "plain covered by drains", "gang nowhere", "set aside",
+}  # fmt: skip
+
+
+def test_a_long_seeded_run_agrees_and_meets_every_event() -> None:
+    counts: Counter[str] = Counter()
+
+    for seed in range(outside.examples(SEEDED)):
+        world = seeded_world(seed)
+        plan = decided(world)
+        counts.update(set(events(world, plan)))
+        assert told(plan) == told(plainly_decided(world)), f"seed {seed}"
+
+    assert set(counts) == EVENTS
+    assert min(counts.values()) >= 5, counts
+
+
+@pytest.mark.parametrize("seed", range(outside.examples(40)))
+def test_they_remember_the_same_over_several_cycles(seed: int) -> None:
+    """Gangs in vain are parked, tried again, forgotten; both engines count alike."""
+    world = seeded_world(seed)
+    real = plain = world.memory
+
+    for _ in range(CYCLES):
+        inventory = world.inventory()
+        real = decide(inventory.snapshot(), world.demand, real, POLICY, world.now).memory
+        plain = plain_decide(world.machines, world.demand, plain, POLICY, world.now).memory
+
+        assert dict(real.gang_ages) == dict(plain.gang_ages)
+        assert dict(real.shortfall_ages) == dict(plain.shortfall_ages)
+
+
+class TestPromises:
+    @given(worlds())
+    def test_a_machine_is_in_one_action_at_most(self, world: World) -> None:
+        machines = [action.machine for action in decided(world).actions]
+
+        assert len(machines) == len(set(machines))
+
+    @given(worlds())
+    def test_what_is_claimed_is_neither_reclaimed_nor_deleted(self, world: World) -> None:
+        plan = decided(world)
+
+        given_up = {action.machine for action in plan.actions
+                    if action.kind in {ActionKind.RECLAIM, ActionKind.DELETE}}  # fmt: skip
+        assert given_up & set(plan.claimed_ids()) == set()
+
+    @given(worlds())
+    def test_what_is_acquired_is_claimed(self, world: World) -> None:
+        plan = decided(world)
+
+        acquired = {action.machine for action in plan.actions
+                    if action.kind in {ActionKind.BOOTSTRAP, ActionKind.PROVISION}}  # fmt: skip
+        assert acquired <= set(plan.claimed_ids())
+
+    @given(worlds())
+    def test_every_action_starts_from_the_state_it_needs(self, world: World) -> None:
+        needed = {
+            ActionKind.BOOTSTRAP: State.IDLE, ActionKind.PROVISION: State.SPECULATIVE,
+            ActionKind.PREEMPT: State.CONFIGURED, ActionKind.RECLAIM: State.CONFIGURED,
+            ActionKind.DELETE: State.IDLE,
+        }  # fmt: skip
+
+        for action in decided(world).actions:
+            assert world.machines[action.machine][0].state is needed[action.kind]
+
+    @given(worlds())
+    def test_the_machines_of_a_silent_cluster_are_not_reclaimed(self, world: World) -> None:
+        for action in decided(world).actions:
+            if action.kind is ActionKind.RECLAIM:
+                assert action.cluster in world.demand.heard
+
+    @given(worlds())
+    def test_nobody_is_preempted_for_less_than_it_is_worth(self, world: World) -> None:
+        priorities = {need.ref.fingerprint: need.profile.priority for need in world.demand.needs}
+        for row in plainly_decided(world).unsatisfied:
+            priorities[row.need.profile.fingerprint] = row.need.profile.priority
+
+        for action in decided(world).actions:
+            if action.kind is ActionKind.PREEMPT and action.need is not None:
+                assigned = world.machines[action.machine][0].assignment.priority or 0
+                assert assigned < priorities[action.need.fingerprint]
+
+    @given(worlds())
+    def test_the_same_world_gives_the_same_plan_twice(self, world: World) -> None:
+        inventory = world.inventory()
+
+        assert told(decided(world, inventory)) == told(decided(world, inventory))
+        assert repr(decided(world, inventory).actions) == repr(decided(world).actions)
+
+    @given(worlds(), st.randoms(use_true_random=False))
+    def test_the_order_in_which_machines_came_does_not_matter(
+        self, world: World, rng: random.Random
+    ) -> None:
+        order = sorted(world.machines)
+        rng.shuffle(order)
+
+        assert told(decided(world, world.inventory(order))) == told(decided(world))
+
+    @given(worlds(), st.randoms(use_true_random=False))
+    def test_rows_that_are_used_again_do_not_matter(self, world: World, rng: random.Random) -> None:
+        inventory = world.inventory()
+        gone = [id_ for id_ in sorted(world.machines) if rng.random() < 0.5]
+        for id_ in gone:
+            inventory.remove(id_)
+        rng.shuffle(gone)
+        for id_ in gone:
+            world.add_to(inventory, id_)
+
+        assert told(decided(world, inventory)) == told(decided(world))
+
+
+def test_the_decision_is_about_the_present_of_its_world() -> None:
+    """The worlds are made for one instant; idle machines are older than it, never younger."""
+    for seed in range(50):
+        ages = [since for _, since in seeded_world(seed).machines.values() if since is not None]
+
+        assert all(since <= NOW for since in ages)
