@@ -1,6 +1,7 @@
 """The compiled loops give the answers of the plain ones."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,11 +57,13 @@ def test_the_compiled_claim_is_the_plain_claim(data: st.DataObject) -> None:
     alloc = random.integers(4, size=(CLASSES, DIMENSIONS)).astype(np.int64)
     missing = random.integers(12, size=DIMENSIONS).astype(np.int64)
     owner = np.where(random.random(size) < 0.2, 7, -1).astype(np.int32)
-    twin_owner, twin_missing = owner.copy(), missing.copy()
+    first_free = np.zeros(1, dtype=np.int64)
+    out = np.zeros(size, dtype=np.int64)
+    mine: list[Any] = [first_free, fits, alloc, owner, missing, out]
+    twin: list[Any] = [array.copy() for array in mine]
 
-    count = compiled(rows, shapes, fits, alloc, owner, missing, 3)
-    expected = kernels.claim_in_order(rows, shapes, fits, alloc, twin_owner, twin_missing, 3)
+    count = compiled(rows, shapes, *mine, 3)
+    expected = kernels.claim_in_order(rows, shapes, *twin, 3)
 
     assert count == expected
-    assert np.array_equal(owner, twin_owner)
-    assert np.array_equal(missing, twin_missing)
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(mine, twin, strict=True))

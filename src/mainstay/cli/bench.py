@@ -19,6 +19,9 @@ class Workload(StrEnum):
     """The fleets a decision is measured on."""
 
     LCG = "lcg"
+    REALISTIC_50K = "realistic50k"
+    ALLSAME_50K = "allsame50k"
+    ONEPOOL = "onepool"
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="On one line, for machines.")]
@@ -50,15 +53,20 @@ def decide(
     needs: Annotated[int, typer.Option(min=50, help="Rows of demand.")] = 5_000,
     racks: Annotated[int, typer.Option(min=3, help="Racks the fleet stands in.")] = 500,
     workload: Annotated[Workload, typer.Option(help="Which fleet and demand.")] = Workload.LCG,
-    dump: Annotated[Path | None, typer.Option(help="Write each case's actions here.")] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write each case's actions here (lcg).")] = None,
+    share: Annotated[float, typer.Option(min=0.01, max=1, help="Part of a named fleet.")] = 1.0,
     one_line: JsonOption = False,
 ) -> int:
     """A whole decision, cold, steady and after a change, on the Go reference's own inputs."""
     from mainstay.bench import decide as bench_decide
 
-    args = {"workload": str(workload), "machines": machines, "needs": needs, "racks": racks}
-    frame = _frame("decide", args)
-    bench_decide.run(frame, machines=machines, needs=needs, racks=racks, dump=dump)
+    if workload is Workload.LCG:
+        size = {"machines": machines, "needs": needs, "racks": racks}
+        frame = _frame("decide", {"workload": str(workload), **size})
+        bench_decide.run(frame, machines=machines, needs=needs, racks=racks, dump=dump)
+    else:
+        frame = _frame("decide", {"workload": str(workload), "share": share})
+        bench_decide.run_pool(frame, workload=str(workload), share=share)
     return _print(frame, one_line=one_line)
 
 

@@ -14,8 +14,9 @@ from mainstay.engine import kernels
 from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, choose, home
 from mainstay.engine.normalize import Row
 from mainstay.engine.spread import strict_spread, take_spread
-from mainstay.engine.take import take
-from mainstay.engine.world import NO_ROWS, Mask, Vector, World
+from mainstay.engine.take import adds_by_class, take
+from mainstay.engine.world import NO_ROWS, Mask, Ordered, Vector, World
+from mainstay.model.assignment import PRIORITY_MIN
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
@@ -23,6 +24,7 @@ _CHUNK: Final = 2048
 """So many machines are looked at before asking whether they suffice."""
 
 BOUND: Final = (State.CONFIGURED, State.CONFIGURING)
+FREE: Final = (State.IDLE, State.SPECULATIVE)
 
 
 @dataclass(slots=True)
@@ -35,6 +37,13 @@ class Coverage:
     choice: list[Choice] = field(default_factory=list)
     acquired: list[tuple[int, Rows]] = field(default_factory=list)
     """(place of the need, machines) in the order of acquisition."""
+
+    priorities: Vector = field(init=False)
+    """The priority of each need; last, for nobody, the lowest there is."""
+
+    def __post_init__(self) -> None:
+        listed = [row.need.profile.priority for row in self.rows]
+        self.priorities = np.array([*listed, PRIORITY_MIN], dtype=np.int64)
 
     def is_short(self, place: int) -> bool:
         """Whether a need still misses something."""
@@ -90,17 +99,24 @@ def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
 
 def _claim_compiled(world: World, row: Row, missing: Vector, place: int) -> int:
     """Credit the bound machines by the compiled loop, if it is warm; what it leaves comes after."""
-    claim = kernels.compiled()
-    if claim is None or row.folded:
+    if kernels.compiled() is None:
         return 0
-    fits, claimed = world.fits(row.need), 0
-    for state in BOUND:
-        bound = world.bound(row.need.cluster, state)
-        if len(bound.rows) and (missing > 0).any():
-            count = claim(bound.rows, bound.shapes, fits, world.alloc, world.owner, missing, place)
-            bound.drop_claimed(count, world.owner)
-            claimed += count
-    return claimed
+    bound = (world.bound(row.need.cluster, state) for state in BOUND)
+    return sum(len(_claimed(world, row, ordered, missing, place)) for ordered in bound)
+
+
+def _claimed(world: World, row: Row, ordered: Ordered, missing: Vector, place: int) -> Rows:
+    """Claim from machines in an order by the compiled loop, until nothing is missing."""
+    claim = kernels.compiled()
+    if claim is None or not len(ordered.rows) or not (missing > 0).any():
+        return NO_ROWS
+    count = claim(
+        ordered.rows, ordered.shapes, ordered.first_free, world.fits(row.need),
+        adds_by_class(world, row), world.owner, missing, world.scratch, place,
+    )  # fmt: skip
+    taken = world.scratch[:count].copy()
+    ordered.drop_claimed(count, world.owner)
+    return taken
 
 
 def _creditable(world: World, row: Row, *, chunk: int) -> Iterable[Rows]:
@@ -144,7 +160,7 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
 
 def _acquirable(world: World, row: Row) -> Rows:
     """What could be acquired for a need, in the order it would be."""
-    pools: Rows = np.concatenate([world.idle_pool(row.need), world.speculative_pool(row.need)])
+    pools: Rows = np.concatenate([world.pool(row.need, state).rows for state in FREE])
     free: Rows = pools[world.owner[pools] < 0]
     return free
 
@@ -169,10 +185,19 @@ def _acquire(world: World, coverage: Coverage, place: int) -> None:
         credited = np.flatnonzero(world.owner == place)
         taken = take_spread(world, row, spread, credited, missing)
     else:
-        taken = take(world, row, _acquirable(world, row), missing)
+        taken = _plain_acquisition(world, row, missing, place)
     if len(taken):
         world.owner[taken] = place
         coverage.acquired.append((place, taken))
+
+
+def _plain_acquisition(world: World, row: Row, missing: Vector, place: int) -> Rows:
+    """Idle before Speculative, each in order, until nothing is missing."""
+    if kernels.compiled() is None:
+        return take(world, row, _acquirable(world, row), missing)
+    pools = (world.pool(row.need, state) for state in FREE)
+    taken = [_claimed(world, row, pool, missing, place) for pool in pools]
+    return np.concatenate(taken)
 
 
 def _gang_acquisition(world: World, coverage: Coverage, place: int) -> Rows:

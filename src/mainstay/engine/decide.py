@@ -26,13 +26,7 @@ SHORTFALLS_MAX: Final = 100
 
 def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, now: float) -> Plan:
     """What should change, and what to remember. Pure: same inputs, same plan."""
-    last = memory.last
-    if (
-        last is not None
-        and last.snapshot is snapshot
-        and last.demand is demand
-        and now < last.until
-    ):
+    if (last := memory.last) is not None and last.holds(snapshot, demand, now):
         return last.plan
 
     world = World(snapshot, demand.needs)
@@ -58,11 +52,11 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
         actions, unsatisfied, shortfalls[:SHORTFALLS_MAX], Memory(gang_ages, ages),
         snapshot, world.owner, tuple(row.need for row in rows),
     )  # fmt: skip
-    return plan if actions or unsatisfied else _repeatable(plan, demand, until)
+    return plan if unsatisfied else _repeatable(plan, demand, until)
 
 
 def _repeatable(plan: Plan, demand: Demand, until: float) -> Plan:
-    """A plan that asks for nothing is the plan until an input changes or a hold runs out."""
+    """With nothing to age, it stays the plan until an input changes or a hold runs out."""
     memory = plan.memory
     remembered = Memory(memory.gang_ages, memory.shortfall_ages, last=None)
     quiet = Plan(

@@ -10,60 +10,59 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-Claim = Callable[
-    [
-        NDArray[np.int64],
-        NDArray[np.uint32],
-        NDArray[np.bool_],
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int64],
-        int,
-    ],
-    int,
-]
+Claim = Callable[..., int]
+"""`claim_in_order`, compiled or not."""
 
 _SIGNATURE: Final = (
-    "int64(int64[::1], uint32[::1], bool_[::1], int64[:, ::1], int32[::1], int64[::1], int64)"
+    "int64(int64[::1], uint32[::1], int64[::1], bool_[::1], int64[:, ::1], int32[::1],"
+    " int64[::1], int64[::1], int64)"
 )
 
 
 def claim_in_order(
     rows: NDArray[np.int64],
     shapes: NDArray[np.uint32],
+    first_free: NDArray[np.int64],
     fits: NDArray[np.bool_],
-    alloc: NDArray[np.int64],
+    adds: NDArray[np.int64],
     owner: NDArray[np.int32],
     missing: NDArray[np.int64],
+    claimed: NDArray[np.int64],
     place: int,
 ) -> int:
-    """Claim machines in order until nothing is missing; returns how many.
+    """Claim machines in order until nothing is missing; returns how many, listed in `claimed`.
 
-    `rows[i]` has shape class `shapes[i]`. Skips what is claimed, does not fit or adds nothing wanted.
-    Writes `owner` and `missing`.
+    `rows[i]` has shape class `shapes[i]`; before `first_free[0]` all are claimed, and that is kept
+    true. Skips what is claimed, does not fit or adds nothing wanted. Writes `owner`, `missing`.
     """
-    claimed = 0
-    for at in range(len(rows)):
+    count = 0
+    at = first_free[0]
+    while at < len(rows) and owner[rows[at]] >= 0:
+        at += 1
+    first_free[0] = at
+    while at < len(rows):
         row, shape = rows[at], shapes[at]
+        at += 1
         if owner[row] >= 0 or not fits[shape]:
             continue
-        adds = False
+        helps = False
         for dimension in range(len(missing)):
-            if missing[dimension] > 0 and alloc[shape, dimension] > 0:
-                adds = True
+            if missing[dimension] > 0 and adds[shape, dimension] > 0:
+                helps = True
                 break
-        if not adds:
+        if not helps:
             continue
         owner[row] = place
-        claimed += 1
+        claimed[count] = row
+        count += 1
         short = False
         for dimension in range(len(missing)):
-            missing[dimension] = max(0, missing[dimension] - alloc[shape, dimension])
+            missing[dimension] = max(0, missing[dimension] - adds[shape, dimension])
             if missing[dimension] > 0:
                 short = True
         if not short:
             break
-    return claimed
+    return count
 
 
 _compiled: Claim | None = None

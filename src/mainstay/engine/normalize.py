@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mainstay.engine.world import Mask, World, refs_of, without_same
+from mainstay.engine.world import Mask, World
 from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import Fingerprint
-from mainstay.model.need import Need, NeedProfile
+from mainstay.model.need import Need, NeedProfile, Operator
 from mainstay.model.resources import scale
 from mainstay.model.state import State
 
@@ -38,16 +38,33 @@ def normalize(world: World, needs: tuple[Need, ...]) -> list[Row]:
     stripped: dict[Fingerprint, NeedProfile] = {}
     folder = _Folder(world)
     for need in needs:
-        is_gang = bool(need.profile.same_keys)
-        if not is_gang or not folder.is_foldable(need):
-            passed.append(Row(need, refs_of(need) if is_gang else (need.ref,), is_gang))
+        if not need.profile.same_keys:
+            passed.append(Row(need, (need.ref,)))
             continue
-        profile = without_same(need)
-        stripped[profile.fingerprint] = profile
+        profile = stripped.get(need.profile.fingerprint)
+        if profile is None:
+            profile = stripped[need.profile.fingerprint] = without_same(need.profile)
+            stripped[profile.fingerprint] = profile
+        if not folder.is_foldable(need):
+            also = NeedRef(need.cluster, profile.fingerprint)
+            passed.append(Row(need, (need.ref, also), is_gang=True))
+            continue
         key = (need.cluster, profile.fingerprint, _amounts(need.aggregate))
         folds.setdefault(key, []).append(need)
     folded = [_fold(stripped[key[1]], folds[key]) for key in sorted(folds)]
     return sorted([*passed, *folded], key=lambda row: -row.need.profile.priority)
+
+
+def without_same(profile: NeedProfile) -> NeedProfile:
+    """The profile of a gang that fits one machine: the same without Same."""
+    kept = tuple(r for r in profile.requirements if r.operator is not Operator.SAME)
+    return NeedProfile(
+        kept,
+        profile.spread,
+        profile.priority,
+        profile.interruption_penalty_bucket,
+        profile.reclamation_penalty_bucket,
+    )
 
 
 def _amounts(units: Mapping[str, int]) -> Amounts:

@@ -99,3 +99,7 @@ class Last:
     plan: Plan
     until: float
     """When the next idle machine has idled long enough."""
+
+    def holds(self, snapshot: Snapshot, demand: Demand, now: float) -> bool:
+        """Whether nothing has changed."""
+        return self.snapshot is snapshot and self.demand is demand and now < self.until

@@ -105,9 +105,7 @@ def _by_score(world: World, coverage: Coverage, row: Row, rows: Rows) -> Rows:
 def victim_priority(world: World, coverage: Coverage, rows: Rows) -> NDArray[np.int64]:
     """How important a machine is: as it was assigned, or as who claims it now, if that is more."""
     assigned = world.snapshot.assignments.priority[world.snapshot.assignment[rows]]
-    priorities = [row.need.profile.priority for row in coverage.rows]
-    lowest = np.iinfo(np.int32).min
-    claiming = np.array([*priorities, lowest], dtype=np.int64)[world.owner[rows]]
+    claiming = coverage.priorities[world.owner[rows]]
     return np.maximum(assigned.astype(np.int64), claiming)
 
 

@@ -22,8 +22,8 @@ def strict_spread(row: Row) -> Spread | None:
 def take_spread(world: World, row: Row, spread: Spread, credited: Rows, missing: Vector) -> Rows:
     """The machines to acquire, evenly; lowers `missing` by what they add."""
     pools = {
-        State.IDLE: _open(world, world.idle_pool(row.need)),
-        State.SPECULATIVE: _open(world, world.speculative_pool(row.need)),
+        state: _open(world, world.pool(row.need, state).rows)
+        for state in (State.IDLE, State.SPECULATIVE)
     }
     spreader = _Spreader(world, row, spread, missing)
     spreader.count(credited, 1)

@@ -12,18 +12,17 @@ from mainstay.model.texts import Rows
 _CHUNK: Final = 1024
 
 
+def adds_by_class(world: World, row: Row) -> NDArray[np.int64]:
+    """What a machine of each class adds: its alloc, or whole min units for a folded row."""
+    if row.folded and any(row.need.min_unit.values()):
+        return world.whole_units(row.need.min_unit)
+    return world.alloc
+
+
 def additions(world: World, row: Row, rows: Rows) -> NDArray[np.int64]:
-    """What each machine adds to a need: its alloc, or whole min units for a folded row."""
-    alloc: NDArray[np.int64] = world.alloc[world.snapshot.shape[rows]]
-    if not row.folded:
-        return alloc
-    unit = world.vector(row.need.min_unit)
-    asked = unit > 0
-    if not asked.any():
-        return alloc
-    units = (alloc[:, asked] // unit[asked]).min(axis=1)
-    whole: NDArray[np.int64] = units[:, None] * unit
-    return whole
+    """What each of some machines adds."""
+    added: NDArray[np.int64] = adds_by_class(world, row)[world.snapshot.shape[rows]]
+    return added
 
 
 def take(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:

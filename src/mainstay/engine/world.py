@@ -1,7 +1,7 @@
 """The snapshot as the phases use it: orders, pools, what fits, and who has claimed what."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -13,7 +13,7 @@ from mainstay.model.assignment import NeedRef
 from mainstay.model.batch import Codes
 from mainstay.model.cost import upper_bound
 from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need, NeedProfile, Operator, Requirement
+from mainstay.model.need import Need, Requirement
 from mainstay.model.resources import Units
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
@@ -28,8 +28,8 @@ NO_ROWS: Final = np.empty(0, dtype=np.intp)
 
 
 @dataclass(slots=True)
-class Bound:
-    """Machines of one cluster and state in keep order, with their shape classes.
+class Ordered:
+    """Machines in an order, with their shape classes.
 
     Those that have been claimed may be dropped, since nobody asks for them again.
     """
@@ -37,6 +37,8 @@ class Bound:
     rows: Rows
     shapes: Codes
     claimed: int = 0
+    first_free: Vector = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    """All before this place are claimed."""
 
     def drop_claimed(self, more: int, owner: NDArray[np.int32]) -> None:
         """So many more of them are claimed; once that is a quarter, keep only the others."""
@@ -44,6 +46,7 @@ class Bound:
         if self.claimed * 4 > len(self.rows):
             free = owner[self.rows] < 0
             self.rows, self.shapes, self.claimed = self.rows[free], self.shapes[free], 0
+            self.first_free[0] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class World:
     def __init__(self, snapshot: Snapshot, needs: Sequence[Need]) -> None:
         self.snapshot = snapshot
         self.owner: NDArray[np.int32] = np.full(len(snapshot.state), NOBODY, dtype=np.int32)
+        self.scratch: Rows = np.empty(len(snapshot.state), dtype=np.intp)
+        """Where the compiled loop lists what it claims."""
         named = {name for need in needs for name in (*need.aggregate, *need.min_unit)}
         known = snapshot.shapes.dimensions
         self.dimensions = (*known, *sorted(named - set(known)))
@@ -73,9 +78,11 @@ class World:
         self._fit_keys: dict[int, FitKey] = {}
         self._shared_keys: dict[FitKey, FitKey] = {}
         self._asked: list[Need] = []
-        self._pools: dict[object, Rows] = {}
+        self._pools: dict[object, Ordered] = {}
+        self._whole_pools: dict[tuple[State, int], Rows] = {}
+        self._whole_units: dict[object, NDArray[np.int64]] = {}
         self._domains: dict[tuple[str, ...], Domains] = {}
-        self._bound: dict[tuple[ClusterId, State], Bound] = {}
+        self._bound: dict[tuple[ClusterId, State], Ordered] = {}
 
     def vector(self, units: Units) -> Vector:
         """Amounts as a vector over the dimensions."""
@@ -113,7 +120,17 @@ class World:
             self._asked.append(need)  # keeps its id from being used again
         return key
 
-    def bound(self, cluster: ClusterId, state: State) -> Bound:
+    def whole_units(self, unit: Units) -> NDArray[np.int64]:
+        """What a machine of each class adds when only whole units count."""
+        key = tuple(sorted(unit.items()))
+        if key not in self._whole_units:
+            vector = self.vector(unit)
+            asked = vector > 0
+            counts = (self.alloc[:, asked] // vector[asked]).min(axis=1)
+            self._whole_units[key] = np.ascontiguousarray(counts[:, None] * vector)
+        return self._whole_units[key]
+
+    def bound(self, cluster: ClusterId, state: State) -> Ordered:
         """The machines of a cluster in Configured or Configuring, in keep order."""
         key = (cluster, state)
         if key not in self._bound:
@@ -122,7 +139,7 @@ class World:
             rows, groups = self._kept
             start, stop = np.searchsorted(groups, [group, group + 1])
             found = rows[start:stop]
-            self._bound[key] = Bound(found, self.snapshot.shape[found])
+            self._bound[key] = Ordered(found, self.snapshot.shape[found])
         return self._bound[key]
 
     @cached_property
@@ -144,13 +161,25 @@ class World:
         """Every bound machine, by (cluster, state) and then in keep order."""
         return self._kept[0]
 
-    def idle_pool(self, need: Need) -> Rows:
-        """The Idle machines that fit a need, cheapest first."""
-        return self._fitting_pool(need, State.IDLE, 0)
+    def pool(self, need: Need, state: State) -> Ordered:
+        """The machines that fit a need: Idle by price, or Speculative by effective cost."""
+        bucket = 0 if state == State.IDLE else need.profile.interruption_penalty_bucket
+        key = (self._fit_key(need), state, bucket)
+        found = self._pools.get(key)
+        if found is None:
+            rows = self._whole_pool(need, state, bucket)
+            rows = rows[self.fits(need)[self.snapshot.shape[rows]]]
+            found = self._pools[key] = Ordered(rows, self.snapshot.shape[rows])
+        return found
 
-    def speculative_pool(self, need: Need) -> Rows:
-        """The Speculative machines that fit a need, by effective cost."""
-        return self._fitting_pool(need, State.SPECULATIVE, need.profile.interruption_penalty_bucket)
+    def _whole_pool(self, need: Need, state: State, bucket: int) -> Rows:
+        """All machines of a state in order; sorted once per bucket."""
+        key = (state, bucket)
+        if key not in self._whole_pools:
+            rows = np.flatnonzero(self.snapshot.state == state)
+            order = sorted_by(self.pool_cost(need, rows, state), self.snapshot.rank[rows])
+            self._whole_pools[key] = rows[order]
+        return self._whole_pools[key]
 
     def pool_cost(self, need: Need, rows: Rows, state: State) -> NDArray[np.float64]:
         """What a pool is ordered by."""
@@ -163,19 +192,6 @@ class World:
         at_risk = probability > 0
         risk[at_risk] = probability[at_risk] * dollars
         return price + risk
-
-    def _fitting_pool(self, need: Need, state: State, bucket: int) -> Rows:
-        """Filtered once per (requirements, min unit), in an order sorted once per bucket."""
-        key = (self._fit_key(need), state, bucket)
-        if key not in self._pools:
-            whole = (state, bucket)
-            if whole not in self._pools:
-                rows = np.flatnonzero(self.snapshot.state == state)
-                order = sorted_by(self.pool_cost(need, rows, state), self.snapshot.rank[rows])
-                self._pools[whole] = rows[order]
-            rows = self._pools[whole]
-            self._pools[key] = rows[self.fits(need)[self.snapshot.shape[rows]]]
-        return self._pools[key]
 
     @cached_property
     def has_in_flight(self) -> bool:
@@ -271,24 +287,6 @@ class World:
         order = np.argsort(classes, kind="stable")
         start = np.searchsorted(classes[order], np.arange(len(self.snapshot.shapes.values) + 1))
         return rows[order], start
-
-
-def refs_of(gang: Need) -> tuple[NeedRef, ...]:
-    """The names under which a machine in flight counts for a gang: also as it would be folded."""
-    return gang.ref, NeedRef(gang.cluster, without_same(gang).fingerprint)
-
-
-def without_same(need: Need) -> NeedProfile:
-    """The profile of a gang that fits one machine: the same without Same."""
-    profile = need.profile
-    kept = tuple(r for r in profile.requirements if r.operator is not Operator.SAME)
-    return NeedProfile(
-        kept,
-        profile.spread,
-        profile.priority,
-        profile.interruption_penalty_bucket,
-        profile.reclamation_penalty_bucket,
-    )
 
 
 def sorted_by(*keys: NDArray[np.generic]) -> Rows:

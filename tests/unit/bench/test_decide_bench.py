@@ -111,3 +111,14 @@ def test_the_bench_prints_every_key_and_dumps_every_case(tmp_path: Path) -> None
     assert sorted(path.stem for path in tmp_path.iterdir()) == [
         "burst", "preempt", "shrink", "steady",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("workload", ["realistic50k", "allsame50k", "onepool"])
+def test_every_workload_runs_small_and_asserts_its_fixture(workload: str) -> None:
+    bench = Bench("decide", {}, StepClock(), lambda _: None)
+
+    bench_decide.run_pool(bench, workload=workload, share=0.02)
+
+    cases = bench.figures["cases"]
+    assert isinstance(cases, dict)
+    assert cases["acquire"]["bootstrap"] > 0

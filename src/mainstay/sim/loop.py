@@ -1,0 +1,90 @@
+"""The loop of one shard: complete, strike, decide, act. The same spec gives the same run."""
+
+from collections import Counter
+from random import Random
+
+from mainstay.engine.decide import decide
+from mainstay.engine.plan import Plan
+from mainstay.engine.policy import Policy
+from mainstay.model.action import Action, ActionKind
+from mainstay.model.ids import ClusterId
+from mainstay.model.needs import NeedsTable
+from mainstay.model.state import State
+from mainstay.sim import laws
+from mainstay.sim.execute import begin, capped, complete
+from mainstay.sim.faults import restart, scheduled, strike
+from mainstay.sim.scene import scene
+from mainstay.sim.spec import LoopSpec
+from mainstay.sim.world import Loop, Stats, listed, machines
+
+
+def run(spec: LoopSpec) -> Loop:
+    """All cycles of a run; what it broke is in `broken`."""
+    loop = start(spec)
+    for _ in range(spec.cycles):
+        step(loop)
+    return loop
+
+
+def start(spec: LoopSpec) -> Loop:
+    """A loop before its first cycle."""
+    random = Random(spec.seed)
+    stage = scene(spec.scene, random)
+    events = scheduled(spec, stage, random)
+    inventory = listed(list(stage.machines), now=0.0)
+    for machine in stage.machines:
+        inventory.assign(machine.id, machine.assignment)
+    return Loop(spec, stage, random, events, inventory, NeedsTable())
+
+
+def step(loop: Loop) -> Stats:
+    """One cycle."""
+    loop.failed = 0
+    if loop.cycle == loop.spec.restart_at:
+        restart(loop)
+    complete(loop)
+    strike(loop)
+
+    snapshot = loop.inventory.snapshot()
+    plan = decide(snapshot, loop.demand, loop.memory, Policy(), loop.now)
+    loop.memory = plan.memory
+    broken = [*laws.plan_faults(plan, loop.demand, loop.inventory)]
+
+    actions, deferred = list(plan.actions), 0
+    if loop.spec.reclaim_cap:
+        actions, deferred = capped(actions, _configured(loop))
+    needs = {need.ref: need for need in plan.needs}
+    for action in actions:
+        begin(loop, action, needs)
+
+    broken += laws.machine_faults(loop.inventory, size=len(loop.scene.machines))
+    loop.broken += [f"cycle {loop.cycle}: {law}" for law in broken]
+    stats = _stats(loop, plan, actions, deferred)
+    loop.history.append(stats)
+    loop.cycle += 1
+    return stats
+
+
+def _configured(loop: Loop) -> Counter[ClusterId | None]:
+    found = machines(loop.inventory)
+    return Counter(machine.cluster for machine in found if machine.state is State.CONFIGURED)
+
+
+def _stats(loop: Loop, plan: Plan, actions: list[Action], deferred: int) -> Stats:
+    kinds = Counter(action.kind for action in actions)
+    by_state = loop.inventory.snapshot().by_state
+    return Stats(
+        cycle=loop.cycle,
+        bootstraps=kinds[ActionKind.BOOTSTRAP],
+        provisions=kinds[ActionKind.PROVISION],
+        preempts=kinds[ActionKind.PREEMPT],
+        reclaims=kinds[ActionKind.RECLAIM],
+        deletes=kinds[ActionKind.DELETE],
+        deferred=deferred,
+        lost=loop.lost,
+        failed=loop.failed,
+        creating=by_state.get(State.CREATING, 0),
+        configured=by_state.get(State.CONFIGURED, 0),
+        unsatisfied=len(plan.unsatisfied),
+        shortfalls=len(plan.shortfalls),
+    )
