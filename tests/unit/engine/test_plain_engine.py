@@ -176,7 +176,7 @@ def cpus(count: int) -> Resources:
 
 
 def small_gang(cores: int, cluster: str = X, **given: Any) -> Need:
-    """A gang in one rack that a machine of that many cores holds whole."""
+    """A gang in one rack; a machine of that many cores holds it whole."""
     wants = {"cpu": cores * 1000}
     return need(0, cluster, **{"requires": SAME_RACK, "wants": wants, "unit": {}, **given})
 
@@ -510,17 +510,13 @@ class TestPlain:
 
 def racks(text: str, state: State = IDLE, **given: Any) -> list[Machine]:
     """`a:8,8 b:4` is two machines of 8 cores in rack a and one of 4 in rack b."""
-    found = []
+    found: list[Machine] = []
     for word in text.split():
         rack, _, sizes = word.partition(":")
         for size in sizes.split(","):
             id_ = f"{given.get('name', 'm')}-{rack}-{len(found)}"
             found.append(machine(id_, state, rack=rack, has=cpus(int(size)), **given))
     return found
-
-
-def rack_gang(cores: int, **given: Any) -> Need:
-    return small_gang(cores, **given)
 
 
 class TestGang:
@@ -586,7 +582,7 @@ class TestGang:
         self, decide_like: Decide, fleet: str, cores: int, domain: str | None, *, turn: bool
     ) -> None:
         """S30, in machines that hold none of the gangs whole."""
-        needs = [rack_gang(cores), need(wants={"cpu": 999_000}, unit={"cpu": 999_000}, priority=9)]
+        needs = [small_gang(cores), need(wants={"cpu": 999_000}, unit={"cpu": 999_000}, priority=9)]
         words = fleet.split()[::-1] if turn else fleet.split()
         machines = racks(" ".join(words))
 
@@ -603,14 +599,14 @@ class TestGang:
         fleet = [*racks("a:16,16,16,16"), *several("x y", rack="b", has=b_shape)]
 
         plan = decide_like(
-            world_of(fleet, [rack_gang(0, wants={"cpu": 16_000, "memory": 64 * GIB})])
+            world_of(fleet, [small_gang(0, wants={"cpu": 16_000, "memory": 64 * GIB})])
         )
 
         assert [row.domain for row in plan.unsatisfied] == [("b",)]
 
     def test_at_equal_coverage_a_gang_stays_with_its_own(self, decide_like: Decide) -> None:
         """S31."""
-        wanted = rack_gang(3, group="g")
+        wanted = small_gang(3, group="g")
         fleet = [
             *racks("x:1,1,1", CONFIGURED, ref=wanted.ref, name="own"),
             *racks("x:1,1,1", CONFIGURED, name="other"),
@@ -626,13 +622,13 @@ class TestGang:
         fleet = [*racks("a:1,1,1", CONFIGURED), *racks("a:1,1", name="i"),
                  *racks("b:1,1,1", CONFIGURED)]  # fmt: skip
 
-        plan = decide_like(world_of(fleet, [rack_gang(3)]))
+        plan = decide_like(world_of(fleet, [small_gang(3)]))
 
         assert plan.claimed_ids() == ["m-b-0", "m-b-1", "m-b-2"]
 
     def test_what_is_bound_counts_before_whose_it_is(self, decide_like: Decide) -> None:
         """S32."""
-        wanted = rack_gang(4, group="g")
+        wanted = small_gang(4, group="g")
         fleet = [
             *racks("p:1,1,1,1", CONFIGURED),
             *racks("a:1,1", CONFIGURED, ref=wanted.ref, name="own"),
@@ -753,16 +749,25 @@ class TestGang:
     def test_what_was_spoken_for_in_vain_is_free_in_the_next_level(
         self, decide_like: Decide
     ) -> None:
-        """The first gang hopes for a and b; the plain need is dearer to interrupt and takes a."""
-        fleet = several("a b c", zone="za")
-        needs = [gang(16, priority=10), need(priority=10, interruption=9), gang(16, priority=5)]
+        """The first gang hopes for all three; the plain need is dearer to interrupt, and first."""
+        first, plain = gang(24, priority=10), need(priority=10, interruption=9)
+        second = gang(16, priority=5)
 
-        plan = decide_like(world_of(fleet[:2] + [machine("z", zone="zb")], needs))
-        roomier = decide_like(world_of(fleet, [*needs[:2], gang(16, priority=5, group="low")]))
+        plan = decide_like(world_of(several("a b c"), [first, plain, second]))
 
-        assert done(plan) == [(B, "a")]
-        assert [row.domain for row in plan.unsatisfied] == [("za",), ("za",)]
-        assert [action.need.group for action in roomier.actions if action.need] == ["", "", ""]
+        assert [(action.machine, action.need) for action in plan.actions] == [
+            ("a", plain.ref), ("b", second.ref), ("c", second.ref),
+        ]  # fmt: skip
+        assert [(row.need, row.satisfiable) for row in plan.unsatisfied] == [(first, True)]
+        assert plan.memory.gang_ages == {}
+
+    def test_what_is_spoken_for_can_still_be_taken(self, decide_like: Decide) -> None:
+        """It is a hint to other gangs which domain to choose, not a claim."""
+        patient, urgent = gang(16, group="a"), need(16, interruption=9)
+
+        plan = decide_like(world_of(several("a b"), [patient, urgent]))
+
+        assert [action.need for action in plan.actions] == [urgent.ref, urgent.ref]
 
     def test_a_gang_in_vain_is_parked_after_eight_cycles_and_probes_every_thirty_second(
         self, decide_like: Decide
@@ -837,7 +842,7 @@ class TestSpread:
         plan = decide_like(world)
 
         assert zones(world, plan) == ["za"] * 5 + ["zb"] * 3
-        assert [action.machine[0] for action in plan.actions] == list("aabababb")
+        assert [action.machine[0] for action in plan.actions] == list("aabababa")
 
     def test_a_soft_spread_is_no_spread(self, decide_like: Decide) -> None:
         """S49."""

@@ -1,0 +1,73 @@
+"""What else could be had: for each kind of need of each cluster, from counts per shape class."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mainstay.inventory.snapshot import Snapshot
+from mainstay.model.ids import ClusterId
+from mainstay.model.need import Need, NeedProfile, Requirement
+from mainstay.model.state import State
+
+
+class Confidence(Enum):
+    """How sure a cluster may be of getting more."""
+
+    NONE = "none"
+    MEDIUM = "medium"
+    """Only quota slots match."""
+
+    HIGH = "high"
+    """Idle machines match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """For one cluster and one kind of need."""
+
+    cluster: ClusterId
+    profile: NeedProfile
+    count: int
+    confidence: Confidence
+    cost_per_hour: float
+    """The lowest price among what the confidence rests on; 0 when there is none."""
+
+
+def hints(snapshot: Snapshot, needs: tuple[Need, ...]) -> tuple[Hint, ...]:
+    """One hint per (cluster, fingerprint), in order of first sight. No walk over machines."""
+    free = {state: _by_class(snapshot, state) for state in (State.IDLE, State.SPECULATIVE)}
+    answers: dict[tuple[Requirement, ...], tuple[int, Confidence, float]] = {}
+    found: dict[tuple[ClusterId, str], Hint] = {}
+    for need in needs:
+        key = (need.cluster, need.profile.fingerprint)
+        if key in found:
+            continue
+        requirements = need.profile.requirements
+        if requirements not in answers:
+            answers[requirements] = _answer(snapshot.shapes.matching(requirements), free)
+        found[key] = Hint(need.cluster, need.profile, *answers[requirements])
+    return tuple(found.values())
+
+
+def _by_class(snapshot: Snapshot, state: State) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """How many machines of each class are in a state, and the lowest price among them."""
+    rows = np.flatnonzero(snapshot.state == state)
+    size = len(snapshot.shapes.values)
+    counts = np.bincount(snapshot.shape[rows], minlength=size)
+    lowest = np.full(size, np.inf)
+    np.minimum.at(lowest, snapshot.shape[rows], snapshot.price_per_hour[rows])
+    return counts, lowest
+
+
+def _answer(
+    matching: NDArray[np.bool_],
+    free: dict[State, tuple[NDArray[np.int64], NDArray[np.float64]]],
+) -> tuple[int, Confidence, float]:
+    idle, slots = (int(free[state][0][matching].sum()) for state in free)
+    if not idle and not slots:
+        return 0, Confidence.NONE, 0.0
+    confidence = Confidence.HIGH if idle else Confidence.MEDIUM
+    prices = free[State.IDLE if idle else State.SPECULATIVE][1]
+    return idle + slots, confidence, float(prices[matching].min())
