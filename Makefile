@@ -32,7 +32,7 @@ unit: install-dev ## the pure tests only, in seconds
 	@$(BIN)/pytest -q -n auto tests/unit tests/property
 
 soak: install-dev ## the long random tests: twenty times the budget of `make test`
-	@MAINSTAY_SOAK=20 $(BIN)/pytest -q -n auto tests/property
+	@MAINSTAY_SOAK=20 $(BIN)/pytest -q -n auto tests/property tests/simulation
 
 bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json

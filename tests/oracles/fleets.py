@@ -202,14 +202,16 @@ def demand_rows(needs: Iterable[Need]) -> tuple[Need, ...]:
     return table.snapshot()
 
 
-def a_world(pick: Pick) -> World:
-    """Up to fourteen machines, up to six needs, and what was remembered of them."""
+def a_world(pick: Pick, times: int = 1) -> World:
+    """Up to fourteen machines, up to six needs (so many times), and what is remembered of them."""
     clusters = CLUSTERS[: pick((1, 2, 2, 3))]
-    needs = some_needs(pick, clusters, pick(PRIORITIES))
+    count = pick((1, 2, 3, 4, 5, 6, 6, 6)) * times
+    needs = some_needs(pick, count, clusters, pick(PRIORITIES))
     ages = pick(AGES)
     kinds = Kinds(pick(STATES), pick(SHAPES), clusters, refs_of(needs, clusters))
-    count = pick((*range(3, len(IDS) + 1), len(IDS), len(IDS)))
-    machines = [a_fleet_machine(pick, id_, kinds) for id_ in IDS[:count]]
+    more = [MachineId(f"x-{number}") for number in range(len(IDS) * (times - 1))]
+    ids = [*IDS[: pick((*range(3, len(IDS) + 1), len(IDS), len(IDS)))], *more]
+    machines = [a_fleet_machine(pick, id_, kinds) for id_ in ids]
     entries = {m.id: (m, NOW - pick(IDLE_FOR) if m.state is State.IDLE else None) for m in machines}
     hears = pick(HEARS)
     heard = frozenset(c for c in clusters if pick(hears))
@@ -220,15 +222,18 @@ def a_world(pick: Pick) -> World:
     return World(entries, Demand(demand_rows(needs), heard), memory)
 
 
-def some_needs(pick: Pick, clusters: Sequence[ClusterId], priorities: Sequence[int]) -> list[Need]:
+def some_needs(
+    pick: Pick, count: int, clusters: Sequence[ClusterId], priorities: Sequence[int]
+) -> list[Need]:
+    """Now and then two rows of one ref: nothing forbids a cluster to send them."""
     needs: list[Need] = []
-    for _ in range(pick((1, 2, 3, 4, 5, 6, 6, 6))):
+    for _ in range(count):
         again = bool(needs) and pick((False, False, True))
         if again:
             needs.append(a_sibling(pick, clusters, pick(needs)))
         else:
             needs.append(a_fleet_need(pick, clusters, priorities))
-    return list({need.ref: need for need in needs}.values())
+    return needs
 
 
 def a_sibling(pick: Pick, clusters: Sequence[ClusterId], need: Need) -> Need:
@@ -332,6 +337,34 @@ def worlds(draw: st.DrawFn) -> World:
     return a_world(pick)
 
 
-def seeded_world(seed: int) -> World:
-    """Always the same world for the same seed."""
-    return a_world(random.Random(seed).choice)
+def seeded_world(seed: int, times: int = 1) -> World:
+    """Always the same world for the same seed, so many times the size."""
+    return a_world(random.Random(seed).choice, times)
+
+
+AWKWARD: Final = (3, 7, 10, 999_999_999_989, 2**43 - 1, 2**50 + 7, 2**53 - 1, 2**53)
+"""Totals whose shares no float tells apart, and whose products fit no 64 bits."""
+
+
+def awkward_world(seed: int) -> World:
+    """Gangs that want up to five things, of which the domains have nearly equal shares."""
+    rng = random.Random(seed)
+    total = {f"d{n}": rng.choice(AWKWARD) for n in range(rng.choice((1, 2, 3, 5)))}
+    parts = rng.choice((2, 3, 5, 10))
+    shapes = [
+        Resources({
+            name: str(min(rng.choice((0, 1, amount // parts, amount // parts + 1, amount)), 2**43))
+            for name, amount in total.items()
+        })
+        for _ in range(4)
+    ]  # fmt: skip
+    profile = NeedProfile((Requirement(ZONE_KEY, O.SAME),), priority=10)
+    needs = [
+        Need(cluster=CLUSTERS[0], profile=profile, aggregate=total, min_unit={}, group=group)
+        for group in GROUPS[: rng.choice((1, 1, 2))]
+    ]
+    kinds = Kinds(STATES[0][:3], [("t", NO_RESOURCES)], CLUSTERS[:1], [needs[0].ref])
+    machines = [a_fleet_machine(rng.choice, id_, kinds) for id_ in IDS[: rng.randint(2, len(IDS))]]
+    return world_of(
+        (dataclasses.replace(m, allocatable=rng.choice(shapes)) for m in machines), needs
+    )

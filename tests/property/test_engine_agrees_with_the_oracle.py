@@ -7,7 +7,7 @@ counts what happened, so that no rule is left untried unnoticed.
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -15,33 +15,19 @@ from hypothesis import strategies as st
 
 import outside
 from mainstay.engine.decide import decide
-from mainstay.engine.plan import Memory, Plan, Shortfall, Unsatisfied
+from mainstay.engine.plan import Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
-from mainstay.model.action import Action, ActionKind
+from mainstay.model.action import ActionKind
 from mainstay.model.ids import MachineId
 from mainstay.model.state import State
-from oracles.fleets import NOW, World, seeded_world, worlds
+from oracles.fleets import World, awkward_world, seeded_world, worlds
 from oracles.plain_engine import PlainPlan, plain_decide
 
 POLICY: Final = Policy()
-DRAWN: Final = 400
+DRAWN: Final = 300
 SEEDED: Final = 2_500
-CYCLES: Final = 6
-
-
-class AnyPlan(Protocol):
-    """What both plans tell."""
-
-    @property
-    def actions(self) -> tuple[Action, ...]: ...
-    @property
-    def unsatisfied(self) -> tuple[Unsatisfied, ...]: ...
-    @property
-    def shortfalls(self) -> tuple[Shortfall, ...]: ...
-    @property
-    def memory(self) -> Memory: ...
-    def claimed_ids(self) -> list[MachineId]: ...
+AWKWARD: Final = 500
 
 
 def amounts(units: Mapping[str, int]) -> dict[str, int]:
@@ -49,7 +35,7 @@ def amounts(units: Mapping[str, int]) -> dict[str, int]:
     return {name: amount for name, amount in units.items() if amount}
 
 
-def told(plan: AnyPlan) -> dict[str, Any]:
+def told(plan: Plan | PlainPlan) -> dict[str, Any]:
     """A plan as plain values, to be compared and read."""
     return {
         "actions": list(plan.actions),
@@ -88,7 +74,7 @@ def test_the_engine_decides_what_the_rules_say(world: World) -> None:
     assert told(decided(world)) == told(plainly_decided(world))
 
 
-def events(world: World, plan: AnyPlan) -> Iterator[str]:
+def events(world: World, plan: Plan | PlainPlan) -> Iterator[str]:
     """What happened, by name; each of these must have happened in a seeded run."""
     gangs = {need.ref for need in world.demand.needs if need.profile.same_keys}
     for action in plan.actions:
@@ -110,7 +96,7 @@ def events(world: World, plan: AnyPlan) -> Iterator[str]:
         yield "set aside"
 
 
-def claimed_without_action(world: World, plan: AnyPlan) -> set[MachineId]:
+def claimed_without_action(world: World, plan: Plan | PlainPlan) -> set[MachineId]:
     """Idle and Speculative machines that are claimed and left alone."""
     free = {id_ for id_, (m, _) in world.machines.items()
             if m.state in {State.IDLE, State.SPECULATIVE}}  # fmt: skip
@@ -138,19 +124,18 @@ def test_a_long_seeded_run_agrees_and_meets_every_event() -> None:
     assert min(counts.values()) >= 5, counts
 
 
-@pytest.mark.parametrize("seed", range(outside.examples(40)))
-def test_they_remember_the_same_over_several_cycles(seed: int) -> None:
-    """Gangs in vain are parked, tried again, forgotten; both engines count alike."""
-    world = seeded_world(seed)
-    real = plain = world.memory
+@pytest.mark.parametrize("seed", range(outside.examples(60)))
+def test_they_agree_on_larger_worlds(seed: int) -> None:
+    world = seeded_world(seed, times=2 + seed % 5)
 
-    for _ in range(CYCLES):
-        inventory = world.inventory()
-        real = decide(inventory.snapshot(), world.demand, real, POLICY, world.now).memory
-        plain = plain_decide(world.machines, world.demand, plain, POLICY, world.now).memory
+    assert told(decided(world)) == told(plainly_decided(world))
 
-        assert dict(real.gang_ages) == dict(plain.gang_ages)
-        assert dict(real.shortfall_ages) == dict(plain.shortfall_ages)
+
+def test_they_agree_on_amounts_that_no_float_tells_apart() -> None:
+    for seed in range(outside.examples(AWKWARD)):
+        world = awkward_world(seed)
+
+        assert told(decided(world)) == told(plainly_decided(world)), f"seed {seed}"
 
 
 class TestPromises:
@@ -194,15 +179,15 @@ class TestPromises:
                 assert action.cluster in world.demand.heard
 
     @given(worlds())
-    def test_nobody_is_preempted_for_less_than_it_is_worth(self, world: World) -> None:
-        priorities = {need.ref.fingerprint: need.profile.priority for need in world.demand.needs}
-        for row in plainly_decided(world).unsatisfied:
-            priorities[row.need.profile.fingerprint] = row.need.profile.priority
+    def test_nobody_is_preempted_for_less_than_it_was_assigned_for(self, world: World) -> None:
+        plan = decided(world)
+        priorities = {row.need.ref: row.need.profile.priority for row in plan.unsatisfied}
 
-        for action in decided(world).actions:
-            if action.kind is ActionKind.PREEMPT and action.need is not None:
+        for action in plan.actions:
+            if action.kind is ActionKind.PREEMPT:
+                assert action.need is not None
                 assigned = world.machines[action.machine][0].assignment.priority or 0
-                assert assigned < priorities[action.need.fingerprint]
+                assert assigned < priorities[action.need]
 
     @given(worlds())
     def test_the_same_world_gives_the_same_plan_twice(self, world: World) -> None:
@@ -231,11 +216,3 @@ class TestPromises:
             world.add_to(inventory, id_)
 
         assert told(decided(world, inventory)) == told(decided(world))
-
-
-def test_the_decision_is_about_the_present_of_its_world() -> None:
-    """The worlds are made for one instant; idle machines are older than it, never younger."""
-    for seed in range(50):
-        ages = [since for _, since in seeded_world(seed).machines.values() if since is not None]
-
-        assert all(since <= NOW for since in ages)

@@ -54,7 +54,6 @@ def decide(
     racks: Annotated[int, typer.Option(min=3, help="Racks the fleet stands in.")] = 500,
     workload: Annotated[Workload, typer.Option(help="Which fleet and demand.")] = Workload.LCG,
     dump: Annotated[Path | None, typer.Option(help="Write each case's actions here (lcg).")] = None,
-    share: Annotated[float, typer.Option(min=0.01, max=1, help="Part of a named fleet.")] = 1.0,
     one_line: JsonOption = False,
 ) -> int:
     """A whole decision, cold, steady and after a change, on the Go reference's own inputs."""
@@ -65,8 +64,8 @@ def decide(
         frame = _frame("decide", {"workload": str(workload), **size})
         bench_decide.run(frame, machines=machines, needs=needs, racks=racks, dump=dump)
     else:
-        frame = _frame("decide", {"workload": str(workload), "share": share})
-        bench_decide.run_pool(frame, workload=str(workload), share=share)
+        frame = _frame("decide", {"workload": str(workload)})
+        bench_decide.run_pool(frame, workload=str(workload), share=1.0)
     return _print(frame, one_line=one_line)
 
 

@@ -57,7 +57,9 @@ def step(loop: Loop) -> Stats:
     for action in actions:
         begin(loop, action, needs)
 
-    broken += laws.machine_faults(loop.inventory, size=len(loop.scene.machines))
+    if loop.inventory.snapshot() is not loop.checked:
+        broken += laws.machine_faults(loop.inventory, size=len(loop.scene.machines))
+        loop.checked = loop.inventory.snapshot()
     loop.broken += [f"cycle {loop.cycle}: {law}" for law in broken]
     stats = _stats(loop, plan, actions, deferred)
     loop.history.append(stats)

@@ -163,6 +163,26 @@ def _surplus(_: Random) -> Scene:
     return build.done([web])
 
 
+def _shared(_: Random) -> Scene:
+    """A plain need and a gang of one cluster and priority; the gang's rack is the cheaper one."""
+    needs = [a_need(WEB, 1, priority=100), a_need(WEB, 2, priority=100, rack_gang="g-1")]
+    build = _Builder()
+    build.add(2, State.SPECULATIVE, rack=0)
+    build.add(1, State.IDLE, rack=1)
+    return build.done(needs)
+
+
+def _mixed(_: Random) -> Scene:
+    """A plain need and a gang of one cluster and priority that have what they ask for."""
+    web, gang = a_need(WEB, 3, priority=100), a_need(WEB, 3, priority=100, rack_gang="g-1")
+    build = _Builder()
+    build.add(3, State.CONFIGURED, rack=0, need=web)
+    build.add(3, State.CONFIGURED, rack=1, need=gang)
+    build.add(6, State.SPECULATIVE, rack=0)
+    build.add(6, State.SPECULATIVE, rack=1)
+    return build.done([web, gang])
+
+
 def _random(random: Random) -> Scene:
     """One or two clusters, two to five needs, ten to forty machines: satisfiable or not."""
     clusters = (WEB, BATCH)[: random.randint(1, 2)]
@@ -192,6 +212,8 @@ SCENES: Final[Mapping[str, Callable[[Random], Scene]]] = MappingProxyType(
         "inversion": _rivals(4),
         "victims": _rivals(20),
         "surplus": _surplus,
+        "mixed": _mixed,
+        "shared": _shared,
         "random": _random,
     }
 )

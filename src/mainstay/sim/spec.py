@@ -29,7 +29,8 @@ class EventKind(StrEnum):
 
 
 _EVENT: Final = re.compile(
-    r"(?P<kind>lose|fail|scale)@(?P<cycle>[0-9]{1,6})(:(?P<cluster>[!-<>-~]+))?=(?P<amount>[0-9]{1,6})"
+    r"(?P<kind>lose|fail|scale)@(?P<cycle>[0-9]{1,6})"
+    r"(:(?P<cluster>[!-<>-~]+))?=(?P<amount>[0-9]{1,6})"
 )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from mainstay.engine.plan import Demand, Memory
 from mainstay.inventory.inventory import Inventory
+from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.batch import batch_of
 from mainstay.model.errors import Rejected
 from mainstay.model.machine import Machine
@@ -79,6 +80,9 @@ class Loop:
     lost: int = 0
     failed: int = 0
     """Of this cycle, like `lost`."""
+
+    checked: Snapshot | None = None
+    """The machines that were last held against the laws."""
 
     cycle: int = 0
     history: list[Stats] = field(default_factory=list)

@@ -6,7 +6,7 @@ from it, the test says what ours are. `G` is a machine with eight GPUs for a dol
 
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -519,6 +519,15 @@ def racks(text: str, state: State = IDLE, **given: Any) -> list[Machine]:
     return found
 
 
+class ExactCase(NamedTuple):
+    """A gang that wants so much of two things, and what two domains have of them."""
+
+    wants: tuple[int, int]
+    first: tuple[int, int]
+    second: tuple[int, int]
+    domain: str
+
+
 class TestGang:
     def test_all_of_it_goes_to_one_domain(self, decide_like: Decide) -> None:
         """S25."""
@@ -603,6 +612,29 @@ class TestGang:
         )
 
         assert [row.domain for row in plan.unsatisfied] == [("b",)]
+
+    @pytest.mark.parametrize("state", [IDLE, CONFIGURED])
+    @pytest.mark.parametrize(
+        "case",
+        [
+            ExactCase((10, 10), (3, 0), (1, 2), "za"),  # equal, though 0.3 < 0.1 + 0.2
+            ExactCase((10, 10), (1, 2), (3, 0), "za"),
+            ExactCase((1, 2**53), (1, 2**43 - 1), (1, 2**43), "zb"),  # less than a float can tell
+            ExactCase((2**53, 2**53), (2**43, 0), (2**43 - 1, 2), "zb"),
+        ],
+    )
+    def test_coverage_is_compared_exactly(
+        self, decide_like: Decide, state: State, case: ExactCase
+    ) -> None:
+        fleet = [
+            machine(zone, state, zone=zone, has=Resources({"p": str(p), "q": str(q)}))
+            for zone, (p, q) in (("za", case.first), ("zb", case.second))
+        ]
+        wanted = gang(0, wants=dict(zip("pq", case.wants, strict=True)), unit={})
+
+        plan = decide_like(world_of(fleet, [wanted]))
+
+        assert [row.domain for row in plan.unsatisfied] == [(case.domain,)]
 
     def test_at_equal_coverage_a_gang_stays_with_its_own(self, decide_like: Decide) -> None:
         """S31."""
