@@ -43,6 +43,7 @@ class Book:
 
     fleet: list[Machine]
     heard: frozenset[ClusterId]
+    gangs: set[NeedRef] = field(default_factory=set)
     claims: dict[MachineId, Row] = field(default_factory=dict)
     spoken_for: set[MachineId] = field(default_factory=set)
     acquired: list[Action] = field(default_factory=list)

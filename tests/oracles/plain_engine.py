@@ -4,7 +4,6 @@ Whole records, lists in the order the page names, exact fractions. Nothing here 
 real engine but the types of the answer. The words and section 1 are in plain_demand.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +66,7 @@ def plain_decide(
     rows = walk_order(book, demand.needs)
     for row in rows:
         row.parked = row.is_gang and is_parked(memory.gang_ages.get(row.need.ref, 0), policy)
+    book.gangs = {row.need.ref for row in rows if row.is_gang}
     cover(book, rows)
     preempt(book, rows)
     deletes = [
@@ -125,10 +125,18 @@ def acquirable(book: Book, row: Row) -> list[Machine]:
 
 
 def creditable(book: Book, row: Row) -> list[Machine]:
-    cluster = row.need.cluster
+    others = book.gangs - {row.need.ref}
+    bound = {
+        state: [
+            m
+            for m in keep_order(book.in_state(state, cluster=row.need.cluster))
+            if assigned_ref(m) not in others
+        ]
+        for state in (State.CONFIGURED, State.CONFIGURING)
+    }
     kinds = [
-        *keep_order(book.in_state(State.CONFIGURED, cluster=cluster)),
-        *keep_order(book.in_state(State.CONFIGURING, cluster=cluster)),
+        *bound[State.CONFIGURED],
+        *bound[State.CONFIGURING],
         *(m for m in book.in_state(State.CREATING) if assigned_ref(m) in row.refs),
         *(m for m in book.in_state(State.DRAINING) if m.assignment.drained_for in row.refs),
     ]
@@ -311,22 +319,12 @@ def priority_of(book: Book, victim: Machine) -> int:
     return assigned if claimant is None else max(assigned, claimant.priority)
 
 
-def score(gap: int, victim: Machine) -> Fraction:
+def score(gap: int, victim: Machine) -> float:
+    """In double precision and in this order: that is part of the rule."""
     assigned = victim.assignment
-    tenth = Fraction(1, 10)
-    return (
-        gap
-        + tenth / 30
-        + tenth * ease(assigned.interruption_penalty_dollars)
-        + tenth * ease(assigned.reclamation_penalty_dollars)
-    )
-
-
-def ease(penalty: float | None) -> Fraction:
-    """One over the penalty, which is at least a cent; nothing for a pinned one."""
-    if penalty == math.inf:
-        return Fraction(0)
-    return Fraction(100) if penalty is None or penalty < 0.01 else 1 / Fraction(penalty)
+    interruption = max(0.01, assigned.interruption_penalty_dollars or 0.0)
+    reclamation = max(0.01, assigned.reclamation_penalty_dollars or 0.0)
+    return float(gap) + 0.1 / 30 + (0.1 / interruption + 0.1 / reclamation)
 
 
 def grace_s(gap: int) -> int:

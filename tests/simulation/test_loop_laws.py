@@ -228,7 +228,6 @@ def test_a_restart_while_victims_drain_takes_no_more_of_them(again: int) -> None
     assert moves(loop) == {"preempts": 4, "bootstraps": 4}, replay(loop.spec)
 
 
-@pytest.mark.xfail(reason="a plain need is credited what serves a gang of its cluster", strict=True)
 def test_a_gang_keeps_its_machines_when_a_plain_need_of_its_cluster_has_enough() -> None:
     loop = ran(scene="shared")
 

@@ -52,6 +52,7 @@ class Coverage:
 
 def cover(world: World, rows: list[Row], parked: list[bool]) -> Coverage:
     """Claim for every need, most important first. A machine is claimed by at most one."""
+    world.keep_for_gangs(row.need.ref for row in rows if row.is_gang)
     missing = [world.vector(row.need.aggregate) for row in rows]
     coverage = Coverage(rows, parked, missing, [NO_CHOICE] * len(rows))
     for _, level in groupby(range(len(rows)), key=lambda at: rows[at].need.profile.priority):
@@ -94,14 +95,14 @@ def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
         claimed += len(taken)
         if not (missing > 0).any():
             break
-    world.bound(row.need.cluster, State.CONFIGURED).drop_claimed(claimed, world.owner)
+    world.open_bound(row.need.cluster, State.CONFIGURED).drop_claimed(claimed, world.owner)
 
 
 def _claim_compiled(world: World, row: Row, missing: Vector, place: int) -> int:
     """Credit the bound machines by the compiled loop, if it is warm; what it leaves comes after."""
     if kernels.compiled() is None:
         return 0
-    bound = (world.bound(row.need.cluster, state) for state in BOUND)
+    bound = (world.open_bound(row.need.cluster, state) for state in BOUND)
     return sum(len(_claimed(world, row, ordered, missing, place)) for ordered in bound)
 
 
@@ -123,7 +124,8 @@ def _creditable(world: World, row: Row, *, chunk: int) -> Iterable[Rows]:
     """What may count for a need, in order: bound, in the making, being drained for it."""
     fits = world.fits(row.need)
     for state in BOUND:
-        bound = world.bound(row.need.cluster, state)
+        whole = world.bound if row.is_gang else world.open_bound
+        bound = whole(row.need.cluster, state)
         for start in range(0, len(bound.rows), chunk):
             part = slice(start, start + chunk)
             rows = bound.rows[part][fits[bound.shapes[part]]]
@@ -139,6 +141,8 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
     creditable = np.concatenate([NO_ROWS, *_creditable(world, row, chunk=len(world.owner) + 1)])
     state = world.snapshot.state[creditable]
     in_flight = (state == State.CREATING) | (state == State.DRAINING)
+    free = in_flight | ~world.is_kept_from(creditable, row.need.ref)
+    creditable, in_flight = creditable[free], in_flight[free]
     own = in_flight | world.is_assigned_to(creditable, row.need.ref)
     acquirable = NO_ROWS
     choice = home(world, row, creditable[own], missing)

@@ -93,12 +93,11 @@ def _by_score(world: World, coverage: Coverage, row: Row, rows: Rows) -> Rows:
     rows, gap = rows[lower], priority - standing[lower]
     views = world.snapshot.assignments
     codes = world.snapshot.assignment[rows]
-    score = (
-        gap.astype(np.float64)
-        + TERM_WEIGHT / DRAIN_ESTIMATE_S
-        + TERM_WEIGHT / np.maximum(PENALTY_FLOOR_DOLLARS, views.interruption_penalty_dollars[codes])
-        + TERM_WEIGHT / np.maximum(PENALTY_FLOOR_DOLLARS, views.reclamation_penalty_dollars[codes])
-    )
+    interruption = np.maximum(PENALTY_FLOOR_DOLLARS, views.interruption_penalty_dollars[codes])
+    reclamation = np.maximum(PENALTY_FLOOR_DOLLARS, views.reclamation_penalty_dollars[codes])
+    # The two penalties are added first: so the sum is the same when they are swapped.
+    penalties = TERM_WEIGHT / interruption + TERM_WEIGHT / reclamation
+    score = gap.astype(np.float64) + TERM_WEIGHT / DRAIN_ESTIMATE_S + penalties
     return rows[sorted_by(-score, world.snapshot.rank[rows])]
 
 

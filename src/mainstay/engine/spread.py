@@ -22,7 +22,7 @@ def strict_spread(row: Row) -> Spread | None:
 def take_spread(world: World, row: Row, spread: Spread, credited: Rows, missing: Vector) -> Rows:
     """The machines to acquire, evenly; lowers `missing` by what they add."""
     pools = {
-        state: _open(world, world.pool(row.need, state).rows)
+        state: _open(world, row, world.pool(row.need, state).rows, missing)
         for state in (State.IDLE, State.SPECULATIVE)
     }
     spreader = _Spreader(world, row, spread, missing)
@@ -33,8 +33,11 @@ def take_spread(world: World, row: Row, spread: Spread, credited: Rows, missing:
     return np.array(taken, dtype=np.intp) if taken else NO_ROWS
 
 
-def _open(world: World, rows: Rows) -> Rows:
-    return rows[world.owner[rows] < 0]
+def _open(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:
+    """Unclaimed, and adding something that is missing."""
+    free = rows[world.owner[rows] < 0]
+    helps = ((additions(world, row, free) > 0) & (missing > 0)).any(axis=1)
+    return free[helps]
 
 
 class _Spreader:

@@ -1,6 +1,6 @@
 """The snapshot as the phases use it: orders, pools, what fits, and who has claimed what."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -83,6 +83,9 @@ class World:
         self._whole_units: dict[object, NDArray[np.int64]] = {}
         self._domains: dict[tuple[str, ...], Domains] = {}
         self._bound: dict[tuple[ClusterId, State], Ordered] = {}
+        self._open_bound: dict[tuple[ClusterId, State], Ordered] = {}
+        self._gangs: dict[NeedRef, int] = {}
+        self._gang_of_assignment = np.full(len(snapshot.assignments.values), NOBODY, dtype=np.int32)
 
     def vector(self, units: Units) -> Vector:
         """Amounts as a vector over the dimensions."""
@@ -141,6 +144,34 @@ class World:
             found = rows[start:stop]
             self._bound[key] = Ordered(found, self.snapshot.shape[found])
         return self._bound[key]
+
+    def open_bound(self, cluster: ClusterId, state: State) -> Ordered:
+        """The same without the machines that are a gang's own: they are credited to it alone."""
+        key = (cluster, state)
+        if key not in self._open_bound:
+            bound = self.bound(cluster, state)
+            is_open = self.gang_of(bound.rows) < 0
+            everything = bool(is_open.all())
+            self._open_bound[key] = (
+                bound if everything else Ordered(bound.rows[is_open], bound.shapes[is_open])
+            )
+        return self._open_bound[key]
+
+    def keep_for_gangs(self, gangs: Iterable[NeedRef]) -> None:
+        """From now on a machine that is assigned to one of these gangs is its own."""
+        for ref in gangs:
+            number = self._gangs.setdefault(ref, len(self._gangs))
+            self._gang_of_assignment[self._codes_of_ref.get(ref, [])] = number
+
+    def gang_of(self, rows: Rows) -> NDArray[np.int32]:
+        """The number of the gang whose own each machine is, or -1."""
+        return self._gang_of_assignment[self.snapshot.assignment[rows]]
+
+    def is_kept_from(self, rows: Rows, gang: NeedRef) -> Mask:
+        """Which of the machines are another gang's own."""
+        whose = self.gang_of(rows)
+        kept: Mask = (whose >= 0) & (whose != self._gangs[gang])
+        return kept
 
     @cached_property
     def _kept(self) -> tuple[Rows, NDArray[np.int64]]:
