@@ -8,11 +8,12 @@ import numpy as np
 
 from mainstay.engine.cover import Coverage, cover
 from mainstay.engine.normalize import normalize
-from mainstay.engine.plan import Demand, Last, Memory, Plan, Shortfall, Unsatisfied
+from mainstay.engine.plan import Demand, Memory, Plan, Shortfall, Unsatisfied
 from mainstay.engine.policy import Policy
 from mainstay.engine.preempt import LONGEST_GRACE_S, Takings, grace_s, preempt, victim_priority
 from mainstay.engine.release import deletable, reclaimable
 from mainstay.engine.world import World
+from mainstay.inventory.growing import frozen
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.assignment import NeedRef
@@ -26,8 +27,8 @@ SHORTFALLS_MAX: Final = 100
 
 def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, now: float) -> Plan:
     """What should change, and what to remember. Pure: same inputs, same plan."""
-    if (last := memory.last) is not None and last.holds(snapshot, demand, now):
-        return last.plan
+    if memory.last is not None and memory.last.holds(snapshot, demand, policy, now):
+        return memory.last
 
     world = World(snapshot, demand.needs)
     rows = normalize(world, demand.needs)
@@ -46,25 +47,19 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
     )
     unsatisfied = tuple(_unsatisfied(world, coverage, deficits))
     shortfalls = _shortfalls(unsatisfied, memory)
-    gang_ages = _gang_ages(coverage, deficits, memory)
-    ages = MappingProxyType({s.fingerprint: s.age for s in shortfalls})
-    plan = Plan(
-        actions, unsatisfied, shortfalls[:SHORTFALLS_MAX], Memory(gang_ages, ages),
-        snapshot, world.owner, tuple(row.need for row in rows),
-    )  # fmt: skip
-    return plan if unsatisfied else _repeatable(plan, demand, until)
-
-
-def _repeatable(plan: Plan, demand: Demand, until: float) -> Plan:
-    """With nothing to age, it stays the plan until an input changes or a hold runs out."""
-    memory = plan.memory
-    remembered = Memory(memory.gang_ages, memory.shortfall_ages, last=None)
-    quiet = Plan(
-        plan.actions, plan.unsatisfied, plan.shortfalls, remembered,
-        plan.snapshot, plan.owner, plan.needs,
-    )  # fmt: skip
-    object.__setattr__(remembered, "last", Last(plan.snapshot, demand, quiet, until))
-    return quiet
+    return Plan(
+        actions=actions,
+        unsatisfied=unsatisfied,
+        shortfalls=shortfalls[:SHORTFALLS_MAX],
+        gang_ages=_gang_ages(coverage, deficits, memory),
+        shortfall_ages=MappingProxyType({s.fingerprint: s.age for s in shortfalls}),
+        snapshot=snapshot,
+        demand=demand,
+        needs=tuple(row.need for row in rows),
+        owner=frozen(world.owner),
+        policy=policy,
+        until=until,
+    )
 
 
 def _acquisitions(world: World, coverage: Coverage) -> Iterator[Action]:

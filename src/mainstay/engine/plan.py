@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.policy import Policy
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.action import Action
 from mainstay.model.assignment import NeedRef
@@ -61,7 +62,8 @@ class Memory:
 
     gang_ages: Mapping[NeedRef, int]
     shortfall_ages: Mapping[Fingerprint, int]
-    last: "Last | None" = field(default=None, compare=False, repr=False)
+    last: "Plan | None" = field(default=None, compare=False, repr=False)
+    """The plan that may simply be given again while nothing changes."""
 
     @staticmethod
     def empty() -> "Memory":
@@ -69,37 +71,39 @@ class Memory:
         return Memory(MappingProxyType({}), MappingProxyType({}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What should change. Actions: acquisitions, preempts, reclaims, deletes, each in its order."""
 
     actions: tuple[Action, ...]
     unsatisfied: tuple[Unsatisfied, ...]
     shortfalls: tuple[Shortfall, ...]
-    memory: Memory
+    gang_ages: Mapping[NeedRef, int]
+    shortfall_ages: Mapping[Fingerprint, int]
+
     snapshot: Snapshot = field(repr=False)
+    demand: Demand = field(repr=False)
+    needs: tuple[Need, ...] = field(repr=False)
+    """The demand as this cycle saw it, in walk order."""
+
     owner: NDArray[np.int32] = field(repr=False)
     """Per row of the snapshot: the place in `needs` of the need that claims it, or -1."""
 
-    needs: tuple[Need, ...] = field(repr=False)
-    """The demand as this cycle saw it, in walk order."""
+    policy: Policy
+    until: float
+    """When the next idle machine will have idled long enough."""
+
+    @property
+    def memory(self) -> Memory:
+        """The value to pass to the next decision."""
+        return Memory(self.gang_ages, self.shortfall_ages, self)
+
+    def holds(self, snapshot: Snapshot, demand: Demand, policy: Policy, now: float) -> bool:
+        """Whether it is still the plan: the same inputs, nothing that ages, no hold run out."""
+        same = self.snapshot is snapshot and self.demand is demand and self.policy == policy
+        return same and not self.unsatisfied and now < self.until
 
     def claimed_ids(self) -> list[MachineId]:
         """Every machine that counts for a need, in order of ids."""
         order = self.snapshot.order.astype(np.intp)
         return self.snapshot.machine_ids(order[self.owner[order] >= 0])
-
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The inputs for which a plan may simply be given again."""
-
-    snapshot: Snapshot
-    demand: Demand
-    plan: Plan
-    until: float
-    """When the next idle machine has idled long enough."""
-
-    def holds(self, snapshot: Snapshot, demand: Demand, now: float) -> bool:
-        """Whether nothing has changed."""
-        return self.snapshot is snapshot and self.demand is demand and now < self.until

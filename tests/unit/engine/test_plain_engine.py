@@ -735,6 +735,31 @@ class TestGang:
 
         assert [done(plan) for plan in plans] == [all_of(R, "e d"), []]
 
+    def test_its_own_are_credited_to_nobody_else(self, decide_like: Decide) -> None:
+        """Not to a plain need of higher priority, which is served otherwise."""
+        wanted, plain = gang(16, group="g", priority=5), need(priority=10)
+        own = several("a b", CONFIGURED, ref=wanted.ref)
+
+        plan = decide_like(world_of([*own, machine("i", price=9.0)], [wanted, plain]))
+
+        assert [(action.machine, action.need) for action in plan.actions] == [("i", plain.ref)]
+        assert (plan.claimed_ids(), plan.unsatisfied) == (["a", "b", "i"], ())
+
+    def test_its_own_are_victims_like_any_other(self, decide_like: Decide) -> None:
+        wanted, plain = gang(16, group="g", priority=5), need(priority=10)
+        own = several("a b", CONFIGURED, ref=wanted.ref)
+
+        assert done(decide_like(world_of(own, [wanted, plain]))) == [(PRE, "a")]
+
+    def test_the_machines_of_a_gang_that_is_gone_are_anybodys(self, decide_like: Decide) -> None:
+        gone, plain = gang(16, group="gone"), need()
+        own = several("a b", CONFIGURED, ref=gone.ref)
+
+        plan = decide_like(world_of(own, [gang(16, group="other", priority=5), plain]))
+
+        assert plan.claimed_ids() == ["a", "b"]
+        assert done(plan) == []
+
     def test_its_own_in_another_domain_is_left_in_peace_while_it_is_incomplete(
         self, decide_like: Decide
     ) -> None:
@@ -1040,7 +1065,7 @@ class TestPreempt:
     def test_equal_scores_are_told_apart_by_id_whatever_they_are_made_of(
         self, decide_like: Decide
     ) -> None:
-        """Swapped penalties give the same sum; rounding must not decide."""
+        """The two terms of the penalties are added first, so that swapped ones tie."""
         pairs = [(0.0, 1.0), (0.5, 1.0), (0.25, 64.0), (0.5, 0.125)]
 
         for number, (left, right) in enumerate(pairs):
