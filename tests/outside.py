@@ -41,6 +41,7 @@ def environment(**changes: str) -> dict[str, str]:
         name: value
         for name, value in _VARIABLES.items()
         if not name.startswith(("MAINSTAY_", "PYTEST_", "HYPOTHESIS_", "MAKE", "MFLAGS"))
+        and name != "PYTHON"  # `make PYTHON=...` hands it on
     }
     return kept | changes
 
