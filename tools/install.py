@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -125,9 +126,15 @@ def install_uv(lock: Path) -> None:
 def sync(lock: Path) -> None:
     """Install exactly what the lock names, then ourselves."""
     uv = [str(VENV / "bin/uv"), "pip"]
-    python = ["--python", str(VENV / "bin/python"), "--quiet"]
+    python = ["--python", str(VENV / "bin/python"), "--quiet", *certificates()]
     run([*uv, "sync", *python, "--compile-bytecode", "--require-hashes", str(lock)])
     run([*uv, "install", *python, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+
+
+def certificates() -> "list[str]":
+    """Trust what this machine trusts, if it says so: a mirror may have its own certificate."""
+    paths = ssl.get_default_verify_paths()
+    return ["--system-certs"] if paths.cafile or paths.capath else []
 
 
 def run(command: "list[str]") -> None:

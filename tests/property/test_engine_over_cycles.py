@@ -27,9 +27,11 @@ from oracles.fleets import CLUSTERS, NOW, PRICES, PRIORITIES, demand_rows, seede
 from oracles.plain_engine import Entry, PlainPlan, plain_decide
 
 POLICY: Final = Policy()
+POLICIES: Final = (POLICY, POLICY, Policy(hold_spot_s=90, park_after=2, reprobe_every=3))
 LIVES: Final = 60
 CYCLES: Final = 12
 CYCLE_S: Final = 30.0
+STILL_CYCLES: Final = 36
 
 ENDS: Final = {
     State.CREATING: State.IDLE, State.CONFIGURING: State.CONFIGURED,
@@ -56,8 +58,9 @@ class Life:
 
     def decide_twice(self) -> tuple[Plan, PlainPlan]:
         demand = Demand(demand_rows(self.needs), frozenset(self.heard))
-        plan = decide(self.inventory.snapshot(), demand, self.remembered, POLICY, self.now)
-        plain = plain_decide(self.machines(), demand, self.remembered_plainly, POLICY, self.now)
+        policy = self.rng.choice(POLICIES)
+        plan = decide(self.inventory.snapshot(), demand, self.remembered, policy, self.now)
+        plain = plain_decide(self.machines(), demand, self.remembered_plainly, policy, self.now)
         self.remembered, self.remembered_plainly = plan.memory, plain.memory
         return plan, plain
 
@@ -160,6 +163,21 @@ def test_they_agree_in_every_cycle_of_a_life(seed: int) -> None:
         plan, plain = life.decide_twice()
         assert told(plan) == told(plain), f"cycle {cycle}"
         life.go_on(plan)
+
+
+@pytest.mark.parametrize("seed", range(outside.examples(20)))
+def test_they_agree_while_nothing_happens_but_time(seed: int) -> None:
+    """Holds run out, shortfalls age, gangs are parked and probe, with the very same inputs."""
+    life = Life(seed)
+    demand, machines = Demand(demand_rows(life.needs), frozenset(life.heard)), life.machines()
+    real = plain = Memory.empty()
+
+    for _ in range(STILL_CYCLES):
+        plan = decide(life.inventory.snapshot(), demand, real, POLICY, life.now)
+        other = plain_decide(machines, demand, plain, POLICY, life.now)
+        assert told(plan) == told(other), f"at {life.now}"
+        real, plain = plan.memory, other.memory
+        life.now += CYCLE_S
 
 
 @pytest.mark.parametrize("seed", range(outside.examples(20)))
