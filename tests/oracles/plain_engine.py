@@ -93,6 +93,7 @@ def cover(book: Book, rows: Sequence[Row]) -> None:
         book.spoken_for.clear()
         for row in level:
             credit(book, row)
+        credit_surplus(book, level)
         for row in sorted(level, key=lambda row: buckets(row.need), reverse=True):
             if row.missing:
                 acquire(book, row)
@@ -117,6 +118,18 @@ def credit(book: Book, row: Row) -> None:
     if row.satisfiable:
         reach = [m for m in near if domain_of(row.need, m) == row.domain]
         book.spoken_for.update(m.id for m in gather(row, row.missing, reach)[0])
+
+
+def credit_surplus(book: Book, level: Sequence[Row]) -> None:
+    """What complete gangs have left over is open to the plain needs that are short."""
+    gangs = {row.need.ref for row in level if row.is_gang}
+    complete = gangs - {row.need.ref for row in level if row.is_gang and row.missing}
+    book.gangs -= complete
+    for row in level:
+        if complete and not row.is_gang and row.missing:
+            more, row.missing = gather(row, row.missing, creditable(book, row))
+            row.credited += more
+            book.claim(row, more)
 
 
 def acquirable(book: Book, row: Row) -> list[Machine]:

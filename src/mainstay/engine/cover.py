@@ -82,6 +82,20 @@ def _credit_level(world: World, coverage: Coverage, places: list[int]) -> None:
             _credit_gang(world, coverage, place, spoken_for)
         else:
             _credit_plain(world, coverage, place)
+    _credit_surplus(world, coverage, places)
+
+
+def _credit_surplus(world: World, coverage: Coverage, places: list[int]) -> None:
+    """What gangs that miss nothing have left over counts for plain needs that still do."""
+    gangs = [place for place in places if coverage.rows[place].is_gang]
+    short = {coverage.rows[place].need.ref for place in gangs if coverage.is_short(place)}
+    complete = {coverage.rows[place].need.ref for place in gangs} - short
+    if not complete:
+        return
+    world.give_up(complete)
+    for place in places:
+        if not coverage.rows[place].is_gang and coverage.is_short(place):
+            _credit_plain(world, coverage, place)
 
 
 def _credit_plain(world: World, coverage: Coverage, place: int) -> None:

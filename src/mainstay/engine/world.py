@@ -1,6 +1,6 @@
 """The snapshot as the phases use it: orders, pools, what fits, and who has claimed what."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -162,6 +162,13 @@ class World:
         for ref in gangs:
             number = self._gangs.setdefault(ref, len(self._gangs))
             self._gang_of_assignment[self._codes_of_ref.get(ref, [])] = number
+
+    def give_up(self, gangs: Collection[NeedRef]) -> None:
+        """What these gangs have not claimed is their own no longer."""
+        for ref in gangs:
+            self._gang_of_assignment[self._codes_of_ref.get(ref, [])] = NOBODY
+            for state in (State.CONFIGURED, State.CONFIGURING):
+                self._open_bound.pop((ref.cluster, state), None)
 
     def gang_of(self, rows: Rows) -> NDArray[np.int32]:
         """The number of the gang whose own each machine is, or -1."""

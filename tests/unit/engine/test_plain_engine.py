@@ -745,6 +745,18 @@ class TestGang:
         assert [(action.machine, action.need) for action in plan.actions] == [("i", plain.ref)]
         assert (plan.claimed_ids(), plan.unsatisfied) == (["a", "b", "i"], ())
 
+    def test_what_a_complete_gang_has_left_over_counts_for_a_plain_need_of_its_level(
+        self, decide_like: Decide
+    ) -> None:
+        """Or it would be reclaimed from a cluster that is short of just that."""
+        wanted, plain = gang(16, priority=5), need(priority=5)
+        own = several("a b c", CONFIGURED, ref=wanted.ref)
+
+        plan = decide_like(world_of([*own, machine("i", price=9.0)], [wanted, plain]))
+
+        assert done(plan) == []
+        assert plan.claimed_ids() == ["a", "b", "c"]
+
     def test_its_own_are_victims_like_any_other(self, decide_like: Decide) -> None:
         wanted, plain = gang(16, group="g", priority=5), need(priority=10)
         own = several("a b", CONFIGURED, ref=wanted.ref)
