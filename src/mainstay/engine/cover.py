@@ -3,6 +3,7 @@
 In each level first what serves a need already is credited, then what is missing is acquired.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,7 +17,7 @@ from mainstay.engine.normalize import Row
 from mainstay.engine.spread import strict_spread, take_spread
 from mainstay.engine.take import adds_by_class, take
 from mainstay.engine.world import NO_ROWS, Mask, Ordered, Vector, World
-from mainstay.model.assignment import PRIORITY_MIN
+from mainstay.model.assignment import PRIORITY_MIN, NeedRef
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
@@ -37,6 +38,9 @@ class Coverage:
     choice: list[Choice] = field(default_factory=list)
     acquired: list[tuple[int, Rows]] = field(default_factory=list)
     """(place of the need, machines) in the order of acquisition."""
+
+    own_claimed: Counter[NeedRef] = field(default_factory=Counter)
+    """How many bound machines of its own each gang has claimed."""
 
     priorities: Vector = field(init=False)
     """The priority of each need; last, for nobody, the lowest there is."""
@@ -90,9 +94,10 @@ def _credit_surplus(world: World, coverage: Coverage, places: list[int]) -> None
     gangs = [place for place in places if coverage.rows[place].is_gang]
     short = {coverage.rows[place].need.ref for place in gangs if coverage.is_short(place)}
     complete = {coverage.rows[place].need.ref for place in gangs} - short
-    if not complete:
+    surplus = [ref for ref in complete if world.bound_to(ref) > coverage.own_claimed[ref]]
+    if not surplus:
         return
-    world.give_up(complete)
+    world.give_up(surplus)
     for place in places:
         if not coverage.rows[place].is_gang and coverage.is_short(place):
             _credit_plain(world, coverage, place)
@@ -171,6 +176,8 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
     here = _in_domain(world, row, creditable, choice.domain)
     ordered = np.concatenate([creditable[here & own], creditable[here & ~own]])
     world.owner[take(world, row, ordered, missing)] = place
+    claimed = world.owner[creditable[own & ~in_flight]] == place
+    coverage.own_claimed[row.need.ref] += int(claimed.sum())
     if choice.satisfiable and coverage.is_short(place):
         near = acquirable[_in_domain(world, row, acquirable, choice.domain)]
         spoken_for[take(world, row, near, missing.copy())] = True

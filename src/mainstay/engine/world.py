@@ -170,6 +170,15 @@ class World:
             for state in (State.CONFIGURED, State.CONFIGURING):
                 self._open_bound.pop((ref.cluster, state), None)
 
+    def bound_to(self, ref: NeedRef) -> int:
+        """How many bound machines are committed to a need."""
+        return int(self._bound_by_assignment[self._codes_of_ref.get(ref, [])].sum())
+
+    @cached_property
+    def _bound_by_assignment(self) -> NDArray[np.int64]:
+        codes = self.snapshot.assignment[self._kept[0]]
+        return np.bincount(codes, minlength=len(self.snapshot.assignments.values))
+
     def gang_of(self, rows: Rows) -> NDArray[np.int32]:
         """The number of the gang whose own each machine is, or -1."""
         return self._gang_of_assignment[self.snapshot.assignment[rows]]
