@@ -2,31 +2,35 @@
 
 import os
 import pty
+import signal
+import subprocess
 import sys
 from pathlib import Path
-
-CTRL_C = b"\x03"
 
 
 def test_on_a_terminal_it_goes_on_until_ctrl_c_and_ends_well() -> None:
     command = str(Path(sys.executable).with_name("mainstay"))
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execv(command, [command, "up", "--machines", "200"])
+    terminal, its_end = pty.openpty()
+    up = subprocess.Popen(
+        [command, "up", "--machines", "200"], stdin=its_end, stdout=its_end, stderr=its_end
+    )
+    os.close(its_end)
 
     shown = read_until(terminal, b"Ctrl-C stops it")
-    os.write(terminal, CTRL_C)
+    up.send_signal(signal.SIGINT)
     shown += read_until(terminal, b"Stopped.")
-    _, status = os.waitpid(child, 0)
+    code = up.wait(timeout=60)
+    os.close(terminal)
 
     assert b"200 machines checked, 0 broken rules" in shown
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert shown.endswith(b"Stopped.\r\n")
+    assert code == 0
 
 
 def read_until(terminal: int, text: bytes) -> bytes:
-    """What the terminal shows, up to `text`; the end of the program ends it too."""
+    """What the terminal shows, up to the line with `text`; the end of the program ends it too."""
     shown = b""
-    while text not in shown:
+    while text not in shown or not shown.endswith(b"\n"):
         try:
             shown += os.read(terminal, 4096)
         except OSError:
