@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.assignment import NeedRef
 from mainstay.model.batch import Codes
-from mainstay.model.cost import upper_bound
+from mainstay.model.cost import effective_costs, upper_bound
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, Requirement
 from mainstay.model.resources import Units
@@ -234,11 +234,8 @@ class World:
         if state == State.IDLE:
             return price
         probability = self.snapshot.interruption_probability[rows]
-        dollars = max(0.0, upper_bound(need.profile.interruption_penalty_bucket))
-        risk = np.zeros(len(rows))
-        at_risk = probability > 0
-        risk[at_risk] = probability[at_risk] * dollars
-        return price + risk
+        penalty = upper_bound(need.profile.interruption_penalty_bucket)
+        return effective_costs(price, probability, penalty)
 
     @cached_property
     def has_in_flight(self) -> bool:

@@ -281,10 +281,6 @@ class Store:
         )
         return self._snapshot
 
-    def live_rows(self) -> Rows:
-        """The rows that hold a machine."""
-        return np.flatnonzero(self.columns.state[: self._rows])
-
     def nbytes(self) -> int:
         """Bytes of all arrays and tables; the values in the tables not included."""
         tables = sum(table.nbytes() for table in self._tables.values())

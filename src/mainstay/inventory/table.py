@@ -54,10 +54,6 @@ class Table(Generic[ValueT]):
             unused = np.flatnonzero(self.users() == 0).tolist()
             self._reusable = dict.fromkeys(code for code in unused[::-1] if code)
 
-    def find(self, value: ValueT) -> int | None:
-        """The code of `value`, if it has one."""
-        return self._codes.get(value)
-
     def value(self, code: int) -> ValueT:
         """The value of `code`."""
         return self._values[code]

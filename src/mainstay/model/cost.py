@@ -3,6 +3,9 @@
 import math
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mainstay.model.errors import Rejected
 
 PENALTY_BUCKET_MAX: Final = 27
@@ -27,6 +30,18 @@ def effective_cost(
     if interruption_probability == 0.0:
         return price_per_hour
     return price_per_hour + interruption_probability * max(0.0, interruption_penalty_dollars)
+
+
+def effective_costs(
+    price_per_hour: NDArray[np.float64],
+    interruption_probability: NDArray[np.float64],
+    interruption_penalty_dollars: float,
+) -> NDArray[np.float64]:
+    """The same formula for many machines and one penalty."""
+    risk = np.zeros(len(price_per_hour))
+    at_risk = interruption_probability > 0
+    risk[at_risk] = interruption_probability[at_risk] * max(0.0, interruption_penalty_dollars)
+    return price_per_hour + risk
 
 
 def bucket_for(dollars: float) -> int:

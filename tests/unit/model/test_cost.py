@@ -3,6 +3,7 @@ import math
 from dataclasses import fields, replace
 from typing import Final
 
+import numpy as np
 import pytest
 
 from builders import a_machine, an_assignment
@@ -13,6 +14,7 @@ from mainstay.model.cost import (
     UPPER_BOUND_DOLLARS,
     bucket_for,
     effective_cost,
+    effective_costs,
     upper_bound,
 )
 from mainstay.model.errors import Rejected
@@ -143,3 +145,15 @@ def test_an_unspecified_penalty_is_worth_nothing() -> None:
 def test_dollars_that_are_no_number_are_in_no_bucket() -> None:
     with pytest.raises(Rejected, match="number of dollars"):
         bucket_for(math.nan)
+
+
+@pytest.mark.parametrize("penalty", [-1.0, 0.0, 0.5, 64.0, math.inf])
+def test_the_formula_for_many_machines_is_the_formula_for_one(penalty: float) -> None:
+    prices, probabilities = [0.0, 1.0, 2.5, 3.0], [0.0, 0.05, 1.0, 0.0]
+
+    many = effective_costs(np.array(prices), np.array(probabilities), penalty)
+
+    assert many.tolist() == [
+        effective_cost(price, probability, penalty)
+        for price, probability in zip(prices, probabilities, strict=True)
+    ]
