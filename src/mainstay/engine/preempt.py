@@ -38,6 +38,8 @@ class Takings:
 def preempt(world: World, coverage: Coverage, heard: frozenset[ClusterId]) -> Takings:
     """For every need that is short, in walk order. Lowers what the coverage says is missing."""
     takings = Takings()
+    if not world.any_configured:
+        return takings
     taken = np.zeros(len(world.owner), dtype=np.bool_)
     heard_codes = np.array([name in heard for name in world.snapshot.clusters])
     for place, row in enumerate(coverage.rows):

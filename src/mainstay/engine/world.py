@@ -314,6 +314,11 @@ class World:
                 values.append(domain)
         return Domains(code[place.reshape(-1)], tuple(values))
 
+    @cached_property
+    def any_configured(self) -> bool:
+        """Whether there is any machine that could be drained."""
+        return bool((self.snapshot.state == State.CONFIGURED).any())
+
     def rows_of_classes(self, classes: Mask) -> Rows:
         """The Configured machines of some classes."""
         rows, start = self._configured_by_class
