@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outside
+from mainstay.engine import kernels
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Plan
 from mainstay.engine.policy import Policy
@@ -111,6 +112,17 @@ EVENTS: Final = {
 }  # fmt: skip
 
 
+@pytest.fixture(params=["numpy", "compiled"])
+def loops(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both forms of the inner loops are held to the rules."""
+    kernels.cool()
+    if request.param == "compiled":
+        assert kernels.warm()
+    yield
+    kernels.cool()
+
+
+@pytest.mark.usefixtures("loops")
 def test_a_long_seeded_run_agrees_and_meets_every_event() -> None:
     counts: Counter[str] = Counter()
 
@@ -124,6 +136,7 @@ def test_a_long_seeded_run_agrees_and_meets_every_event() -> None:
     assert min(counts.values()) >= 5, counts
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("seed", range(outside.examples(60)))
 def test_they_agree_on_larger_worlds(seed: int) -> None:
     world = seeded_world(seed, times=2 + seed % 5)
@@ -131,6 +144,7 @@ def test_they_agree_on_larger_worlds(seed: int) -> None:
     assert told(decided(world)) == told(plainly_decided(world))
 
 
+@pytest.mark.usefixtures("loops")
 def test_they_agree_on_amounts_that_no_float_tells_apart() -> None:
     for seed in range(outside.examples(AWKWARD)):
         world = awkward_world(seed)

@@ -105,64 +105,68 @@ def _credit_surplus(world: World, coverage: Coverage, places: list[int]) -> None
 
 def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
     row, missing = coverage.rows[place], coverage.missing[place]
-    claimed = _claim_compiled(world, row, missing, place)
-    if not (missing > 0).any():
-        return
-    for rows in _creditable(world, row, chunk=_CHUNK):
-        taken = take(world, row, rows, missing)
-        world.owner[taken] = place
-        claimed += len(taken)
-        if not (missing > 0).any():
-            break
-    world.open_bound(row.need.cluster, State.CONFIGURED).drop_claimed(claimed, world.owner)
+    for state in BOUND:
+        _claim_from(world, row, world.open_bound(row.need.cluster, state), missing, place)
+    for rows in _in_flight(world, row):
+        world.owner[take(world, row, rows, missing)] = place
 
 
-def _claim_compiled(world: World, row: Row, missing: Vector, place: int) -> int:
-    """Credit the bound machines by the compiled loop, if it is warm; what it leaves comes after."""
-    if kernels.compiled() is None:
-        return 0
-    bound = (world.open_bound(row.need.cluster, state) for state in BOUND)
-    return sum(len(_claimed(world, row, ordered, missing, place)) for ordered in bound)
-
-
-def _claimed(world: World, row: Row, ordered: Ordered, missing: Vector, place: int) -> Rows:
-    """Claim from machines in an order by the compiled loop, until nothing is missing."""
-    claim = kernels.compiled()
-    if claim is None or not len(ordered.rows) or not (missing > 0).any():
+def _claim_from(world: World, row: Row, ordered: Ordered, missing: Vector, place: int) -> Rows:
+    """Claim what fits, in order, until nothing is missing; by the compiled loop if it is warm."""
+    if not len(ordered.rows) or not (missing > 0).any():
         return NO_ROWS
-    count = claim(
-        ordered.rows, ordered.shapes, ordered.first_free, world.fits(row.need),
-        adds_by_class(world, row), world.owner, missing, world.scratch, place,
-    )  # fmt: skip
-    taken = world.scratch[:count].copy()
-    ordered.drop_claimed(count, world.owner)
+    claim = kernels.compiled()
+    if claim is None:
+        taken = _claim_in_chunks(world, row, ordered, missing, place)
+    else:
+        count = claim(
+            ordered.rows, ordered.shapes, ordered.first_free, world.fits(row.need),
+            adds_by_class(world, row), world.owner, missing, world.scratch, place,
+        )  # fmt: skip
+        taken = world.scratch[:count].copy()
+    ordered.drop_claimed(len(taken), world.owner)
     return taken
 
 
-def _creditable(world: World, row: Row, *, chunk: int) -> Iterable[Rows]:
-    """What may count for a need, in order: bound, in the making, being drained for it."""
+def _claim_in_chunks(world: World, row: Row, ordered: Ordered, missing: Vector, place: int) -> Rows:
+    fits = world.fits(row.need)
+    taken = [NO_ROWS]
+    for start in range(0, len(ordered.rows), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        rows = ordered.rows[part][fits[ordered.shapes[part]]]
+        taken.append(take(world, row, rows[world.owner[rows] < 0], missing))
+        world.owner[taken[-1]] = place
+        if not (missing > 0).any():
+            break
+    return np.concatenate(taken)
+
+
+def _in_flight(world: World, row: Row) -> Iterable[Rows]:
+    """What is being created for a need, then what is being drained for it."""
+    if not world.has_in_flight:
+        return
+    fits = world.fits(row.need)
+    for flying in world.in_flight(row.refs):
+        rows = flying[fits[world.snapshot.shape[flying]]]
+        yield rows[world.owner[rows] < 0]
+
+
+def _bound(world: World, row: Row) -> Iterable[Rows]:
+    """The bound machines that could count for a gang, in keep order."""
     fits = world.fits(row.need)
     for state in BOUND:
-        whole = world.bound if row.is_gang else world.open_bound
-        bound = whole(row.need.cluster, state)
-        for start in range(0, len(bound.rows), chunk):
-            part = slice(start, start + chunk)
-            rows = bound.rows[part][fits[bound.shapes[part]]]
-            yield rows[world.owner[rows] < 0]
-    if world.has_in_flight:
-        for flying in world.in_flight(row.refs):
-            rows = flying[fits[world.snapshot.shape[flying]]]
-            yield rows[world.owner[rows] < 0]
+        bound = world.bound(row.need.cluster, state)
+        rows = bound.rows[fits[bound.shapes]]
+        rows = rows[world.owner[rows] < 0]
+        yield rows[~world.is_kept_from(rows, row.need.ref)]
 
 
 def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask) -> None:
     row, missing = coverage.rows[place], coverage.missing[place]
-    creditable = np.concatenate([NO_ROWS, *_creditable(world, row, chunk=len(world.owner) + 1)])
-    state = world.snapshot.state[creditable]
-    in_flight = (state == State.CREATING) | (state == State.DRAINING)
-    free = in_flight | ~world.is_kept_from(creditable, row.need.ref)
-    creditable, in_flight = creditable[free], in_flight[free]
-    own = in_flight | world.is_assigned_to(creditable, row.need.ref)
+    bound = np.concatenate([NO_ROWS, *_bound(world, row)])
+    creditable = np.concatenate([bound, *_in_flight(world, row)])
+    own = np.ones(len(creditable), dtype=np.bool_)  # what is in flight is so for this gang
+    own[: len(bound)] = world.is_assigned_to(bound, row.need.ref)
     acquirable = NO_ROWS
     choice = home(world, row, creditable[own], missing)
     if choice is None:
@@ -176,7 +180,7 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
     here = _in_domain(world, row, creditable, choice.domain)
     ordered = np.concatenate([creditable[here & own], creditable[here & ~own]])
     world.owner[take(world, row, ordered, missing)] = place
-    claimed = world.owner[creditable[own & ~in_flight]] == place
+    claimed = world.owner[bound[own[: len(bound)]]] == place
     coverage.own_claimed[row.need.ref] += int(claimed.sum())
     if choice.satisfiable and coverage.is_short(place):
         near = acquirable[_in_domain(world, row, acquirable, choice.domain)]
@@ -218,11 +222,8 @@ def _acquire(world: World, coverage: Coverage, place: int) -> None:
 
 def _plain_acquisition(world: World, row: Row, missing: Vector, place: int) -> Rows:
     """Idle before Speculative, each in order, until nothing is missing."""
-    if kernels.compiled() is None:
-        return take(world, row, _acquirable(world, row), missing)
     pools = (world.pool(row.need, state) for state in FREE)
-    taken = [_claimed(world, row, pool, missing, place) for pool in pools]
-    return np.concatenate(taken)
+    return np.concatenate([_claim_from(world, row, pool, missing, place) for pool in pools])
 
 
 def _gang_acquisition(world: World, coverage: Coverage, place: int) -> Rows:

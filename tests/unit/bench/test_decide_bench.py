@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ import pytest
 from mainstay.bench import decide as bench_decide
 from mainstay.bench import lcg
 from mainstay.bench.frame import Bench
+from mainstay.engine import kernels
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Memory, Plan
 from mainstay.engine.policy import Policy
@@ -23,6 +24,13 @@ SIZE: Final = (50_000, 2_000, 50)
 SHRINK_DIGEST: Final = "69b08ea9cceb7046"
 PREEMPT_DIGEST: Final = "01844c8970953cac"
 """Of the reference's own lists at this size, one action a line, sorted for the first."""
+
+
+@pytest.fixture(autouse=True)
+def _cool() -> Iterator[None]:
+    """A bench warms the compiled loops; the next test begins without."""
+    yield
+    kernels.cool()
 
 
 @pytest.fixture(scope="module")
