@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.policy import Policy
+from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.action import Action
 from mainstay.model.assignment import NeedRef
@@ -25,6 +27,30 @@ class Demand:
 
     heard: frozenset[ClusterId]
     """Silence is not zero: a machine of a cluster that is not in here is never excess."""
+
+    quota: Quota = NO_QUOTA
+    """The numbers this shard holds."""
+
+
+class Unmet(Enum):
+    """Why a need is not satisfied (docs/explanation/decision.md, section 5)."""
+
+    WAITING = "waiting"
+    IMPOSSIBLE = "impossible"
+    QUOTA = "quota"
+    TOPOLOGY = "topology"
+    NO_SUPPLY = "no supply"
+    PREEMPTION_EXHAUSTED = "preemption exhausted"
+    STARVED = "starved"
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most one domain could ever give a gang."""
+
+    domain: tuple[str, ...]
+    capacity: Units
+    """What all machines there that fit provide together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +70,10 @@ class Unsatisfied:
     parked: bool
     unresolved: Units
     """What is missing after phase 2."""
+
+    reason: Unmet = Unmet.STARVED
+    ceiling: Ceiling | None = None
+    """Of a hopeless gang."""
 
 
 @dataclass(frozen=True, slots=True)
