@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from hypothesis import strategies as st
 
 from mainstay.engine.plan import Demand, Memory
+from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Quota
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef
 from mainstay.model.ids import ClusterId, Fingerprint, MachineId
@@ -53,6 +54,11 @@ IDS: Final = tuple(
         "m-1", "m-10", "m-2", "M-3", "m-1a", "~z", "#a", "m-20", "k", "kk", "m-3", "A", "m-", "n",
     )
 )  # fmt: skip
+
+SOURCES: Final = ("sim", "ec2")
+REGIONS: Final = (None, "r-1", "r-1", "r-2")
+LIMITS: Final = (None, None, 0, 1, 2, 3, 4, 4)
+"""Most machines that a cluster, or a provider in a region, may hold."""
 
 RACK: Final = "rack"
 DEAD: Final = Fingerprint("0" * 32)
@@ -111,8 +117,10 @@ SMALL_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
 GANG_TOTALS: Final[tuple[Mapping[str, int], ...]] = (
     {"cpu": 3 * CPU}, {"cpu": 3 * CPU}, {"cpu": 2 * CPU + 2_000}, {"cpu": 4 * CPU}, {"gpu": 4},
     {"cpu": 3 * CPU, "gpu": 2}, {"cpu": 2 * CPU + 2_000, "memory": 16 * GIB}, {"cpu": 2 * CPU},
-    {"cpu": CPU}, {"gpu": 1}, {}, *SMALL_TOTALS,
+    {"cpu": CPU}, {"gpu": 1}, {}, *SMALL_TOTALS, {"cpu": 99 * CPU, "gpu": 1},
 )  # fmt: skip
+"""The last one is more than any domain has."""
+
 MIN_UNITS: Final[tuple[Mapping[str, int], ...]] = (
     {}, {}, {}, {"cpu": 1_000}, {"cpu": 1_000}, {"cpu": CPU}, {"cpu": CPU}, {"gpu": 2}, {"gpu": 0},
     {"cpu": 2 * CPU},
@@ -155,6 +163,7 @@ class Kinds(NamedTuple):
     shapes: Shapes
     clusters: Sequence[ClusterId]
     refs: Sequence[NeedRef]
+    regions: Sequence[str | None] = (None,)
 
 
 @dataclass(frozen=True)
@@ -174,8 +183,8 @@ class World:
         return inventory
 
     def add_to(self, inventory: Inventory, machine: MachineId) -> None:
-        record, idle_since = self.machines[machine]
-        inventory.add(record, now=0.0 if idle_since is None else idle_since)
+        record, idle_since, source = self.machines[machine]
+        inventory.add(record, now=0.0 if idle_since is None else idle_since, source=source)
 
 
 def world_of(
@@ -185,13 +194,18 @@ def world_of(
     *,
     memory: Memory | None = None,
     idle_for: float = 0.0,
+    quota: Quota = NO_QUOTA,
 ) -> World:
     """Machines and needs as a world; every cluster is heard from unless said otherwise."""
-    entries = {m.id: (m, NOW - idle_for if m.state is State.IDLE else None) for m in machines}
+    entries = {
+        m.id: Entry(m, NOW - idle_for if m.state is State.IDLE else None, SOURCES[0])
+        for m in machines
+    }
     rows = demand_rows(needs)
-    clusters = {m.cluster for m, _ in entries.values() if m.cluster} | {n.cluster for n in rows}
+    clusters = {m.cluster for m, *_ in entries.values() if m.cluster} | {n.cluster for n in rows}
     names = frozenset(clusters if heard is None else map(ClusterId, heard))
-    return World(entries, Demand(rows, names), Memory.empty() if memory is None else memory)
+    demand = Demand(rows, names, quota)
+    return World(entries, demand, Memory.empty() if memory is None else memory)
 
 
 def demand_rows(needs: Iterable[Need]) -> tuple[Need, ...]:
@@ -208,18 +222,33 @@ def a_world(pick: Pick, times: int = 1) -> World:
     count = pick((1, 2, 3, 4, 5, 6, 6, 6)) * times
     needs = some_needs(pick, count, clusters, pick(PRIORITIES))
     ages = pick(AGES)
-    kinds = Kinds(pick(STATES), pick(SHAPES), clusters, refs_of(needs, clusters))
+    limited = pick((False, False, True))
+    refs = refs_of(needs, clusters)
+    kinds = Kinds(pick(STATES), pick(SHAPES), clusters, refs, REGIONS if limited else (None,))
     more = [MachineId(f"x-{number}") for number in range(len(IDS) * (times - 1))]
     ids = [*IDS[: pick((*range(3, len(IDS) + 1), len(IDS), len(IDS)))], *more]
     machines = [a_fleet_machine(pick, id_, kinds) for id_ in ids]
-    entries = {m.id: (m, NOW - pick(IDLE_FOR) if m.state is State.IDLE else None) for m in machines}
+    sources = SOURCES if limited else SOURCES[:1]
+    entries = {
+        m.id: Entry(m, NOW - pick(IDLE_FOR) if m.state is State.IDLE else None, pick(sources))
+        for m in machines
+    }
     hears = pick(HEARS)
     heard = frozenset(c for c in clusters if pick(hears))
     memory = Memory(
         gang_ages={n.ref: age for n in needs if n.profile.same_keys if (age := pick(ages))},
         shortfall_ages={n.profile.fingerprint: age for n in needs if (age := pick((0, 1, 7)))},
     )
-    return World(entries, Demand(demand_rows(needs), heard), memory)
+    quota = a_quota(pick, clusters) if limited else NO_QUOTA
+    return World(entries, Demand(demand_rows(needs), heard, quota), memory)
+
+
+def a_quota(pick: Pick, clusters: Sequence[ClusterId]) -> Quota:
+    """Small numbers for most clusters and places, none at all for the others."""
+    places = sorted({(source, region or "") for source in SOURCES for region in REGIONS})
+    machines = {cluster: held for cluster in clusters if (held := pick(LIMITS)) is not None}
+    slots = {place: held for place in places if (held := pick(LIMITS)) is not None}
+    return Quota(machines, slots)
 
 
 def some_needs(
@@ -286,7 +315,7 @@ def a_fleet_machine(pick: Pick, id_: MachineId, kinds: Kinds) -> Machine:
     return Machine(
         id=id_,
         state=state,
-        profile=a_fleet_profile(pick, kinds.shapes),
+        profile=a_fleet_profile(pick, kinds),
         host=None if state in HOSTLESS else HostRef("sim", id_),
         cluster=cluster if bound else None,
         allocatable=pick(ALLOCATABLES),
@@ -297,15 +326,16 @@ def a_fleet_machine(pick: Pick, id_: MachineId, kinds: Kinds) -> Machine:
     )
 
 
-def a_fleet_profile(pick: Pick, shapes: Shapes) -> Profile:
-    kind, resources = pick(shapes)
+def a_fleet_profile(pick: Pick, kinds: Kinds) -> Profile:
+    kind, resources = pick(kinds.shapes)
     zone, rack = pick(("z-1", "z-1", "z-2", "z-2", "")), pick(("1", "1", "2", "2", None))
+    labels = {RACK: rack, REGION_KEY: pick(kinds.regions)}
     return Profile(
         instance_type=kind,
         zone=zone,
         capacity_type=pick(tuple(CapacityType)),
         resources=resources,
-        labels=() if rack is None else ((RACK, rack),),
+        labels=tuple((key, value) for key, value in labels.items() if value is not None),
     )
 
 
@@ -340,31 +370,3 @@ def worlds(draw: st.DrawFn) -> World:
 def seeded_world(seed: int, times: int = 1) -> World:
     """Always the same world for the same seed, so many times the size."""
     return a_world(random.Random(seed).choice, times)
-
-
-AWKWARD: Final = (3, 7, 10, 999_999_999_989, 2**43 - 1, 2**50 + 7, 2**53 - 1, 2**53)
-"""Totals whose shares no float tells apart, and whose products fit no 64 bits."""
-
-
-def awkward_world(seed: int) -> World:
-    """Gangs that want up to five things, of which the domains have nearly equal shares."""
-    rng = random.Random(seed)
-    total = {f"d{n}": rng.choice(AWKWARD) for n in range(rng.choice((1, 2, 3, 5)))}
-    parts = rng.choice((2, 3, 5, 10))
-    shapes = [
-        Resources({
-            name: str(min(rng.choice((0, 1, amount // parts, amount // parts + 1, amount)), 2**43))
-            for name, amount in total.items()
-        })
-        for _ in range(4)
-    ]  # fmt: skip
-    profile = NeedProfile((Requirement(ZONE_KEY, O.SAME),), priority=10)
-    needs = [
-        Need(cluster=CLUSTERS[0], profile=profile, aggregate=total, min_unit={}, group=group)
-        for group in GROUPS[: rng.choice((1, 1, 2))]
-    ]
-    kinds = Kinds(STATES[0][:3], [("t", NO_RESOURCES)], CLUSTERS[:1], [needs[0].ref])
-    machines = [a_fleet_machine(rng.choice, id_, kinds) for id_ in IDS[: rng.randint(2, len(IDS))]]
-    return world_of(
-        (dataclasses.replace(m, allocatable=rng.choice(shapes)) for m in machines), needs
-    )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from mainstay.engine.plan import Ceiling
 from mainstay.model.action import Action
 from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import ClusterId, MachineId
@@ -10,6 +11,7 @@ from mainstay.model.machine import Machine
 from mainstay.model.need import Need, NeedProfile, Operator
 from mainstay.model.resources import Units, covers, scale
 from mainstay.model.state import State
+from oracles.plain_quota import Spent
 
 Domain = tuple[str, ...]
 
@@ -22,6 +24,14 @@ class Row:
     refs: frozenset[NeedRef]
     folded: bool = False
     parked: bool = False
+    hopeless: bool = False
+    ceiling: Ceiling | None = None
+    passed_over: bool = False
+    """Whether the quota forbade a machine that it would have taken."""
+
+    drains: bool = False
+    """Whether phase 2 took anything for it."""
+
     missing: dict[str, int] = field(default_factory=dict)
     unresolved: dict[str, int] = field(default_factory=dict)
     domain: Domain | None = None
@@ -43,12 +53,14 @@ class Book:
 
     fleet: list[Machine]
     heard: frozenset[ClusterId]
+    spent: Spent
     gangs: set[NeedRef] = field(default_factory=set)
     claims: dict[MachineId, Row] = field(default_factory=dict)
     spoken_for: set[MachineId] = field(default_factory=set)
     acquired: list[Action] = field(default_factory=list)
     preempts: list[Action] = field(default_factory=list)
     excess: dict[MachineId, NeedRef] = field(default_factory=dict)
+    notes: set[str] = field(default_factory=set)
 
     def in_state(self, *states: State, cluster: str | None = None) -> list[Machine]:
         machines = [m for m in self.fleet if m.state in states]
@@ -61,6 +73,11 @@ class Book:
         for machine in machines:
             assert machine.id not in self.claims
             self.claims[machine.id] = row
+
+    def note_passed_over(self, row: Row, spent: Spent, where: str) -> None:
+        row.passed_over |= bool(spent.passed_over)
+        for machine in spent.passed_over:
+            self.notes.add(f"{machine.state} passed over in {where}")
 
     @property
     def drained(self) -> set[MachineId]:
@@ -102,12 +119,16 @@ def contributes(row: Row, missing: Units, machine: Machine) -> bool:
 
 
 def gather(
-    row: Row, missing: dict[str, int], machines: Iterable[Machine]
+    row: Row, missing: dict[str, int], machines: Iterable[Machine], spent: Spent | None = None
 ) -> tuple[list[Machine], dict[str, int]]:
-    """Those taken, one after the other until nothing is missing, and what is missing then."""
+    """Those taken, one after the other until nothing is missing, and what is missing then.
+
+    What is acquired is spent; what the quota forbids is passed over.
+    """
     taken = []
     for machine in machines:
-        if missing and contributes(row, missing, machine):
+        allowed = missing and contributes(row, missing, machine)
+        if allowed and (spent is None or spent.spend(row.need.cluster, machine)):
             taken.append(machine)
             more = adds(row, machine)
             missing = wanted({name: missing[name] - more.get(name, 0) for name in missing})

@@ -1,31 +1,29 @@
 """The decision engine once more, slow and plain, written from docs/explanation/decision.md alone.
 
 Whole records, lists in the order the page names, exact fractions. Nothing here is shared with the
-real engine but the types of the answer. The words and section 1 are in plain_demand.
+real engine but the types of its inputs and of the answer. The words and section 1 are in
+plain_demand, the domains of gangs in plain_gangs, the quota in plain_quota, section 5 in
+plain_told.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from mainstay.engine.plan import Demand, Memory, Shortfall, Unsatisfied
 from mainstay.engine.policy import Policy
 from mainstay.model.action import Action, ActionKind
-from mainstay.model.assignment import NeedRef
 from mainstay.model.cost import UPPER_BOUND_DOLLARS
-from mainstay.model.ids import Fingerprint, MachineId
+from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need, WhenUnsatisfiable
 from mainstay.model.profile import CapacityType
-from mainstay.model.resources import Units, add
+from mainstay.model.resources import Units
 from mainstay.model.state import State
 from oracles.plain_demand import (
     Book,
-    Domain,
     Row,
-    alloc,
     assigned_ref,
     contributes,
     domain_of,
@@ -34,15 +32,22 @@ from oracles.plain_demand import (
     keep_order,
     matches,
     walk_order,
-    wanted,
 )
+from oracles.plain_gangs import choose_domain, is_own, judge
+from oracles.plain_quota import Spent, spent_by
+from oracles.plain_told import age_gangs, is_parked, tell_shortfalls, tell_unsatisfied
 
-Entry = tuple[Machine, float | None]
-"""A machine, and since when it is idle."""
+
+class Entry(NamedTuple):
+    """A machine, since when it is idle, and the provider that reports it."""
+
+    machine: Machine
+    idle_since: float | None = None
+    source: str = ""
+
 
 GRACES: Final = ((900_000, 10), (500_000, 30), (100_000, 120))
 LONGEST_GRACE_S: Final = 600
-SHORTFALLS_MAX: Final = 100
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class PlainPlan:
     unsatisfied: tuple[Unsatisfied, ...]
     shortfalls: tuple[Shortfall, ...]
     memory: Memory
+    notes: frozenset[str] = frozenset()
+    """What happened on the way that the rest does not show; only the plain engine has any."""
 
     def claimed_ids(self) -> list[MachineId]:
         return sorted(self.claimed)
@@ -62,25 +69,31 @@ class PlainPlan:
 def plain_decide(
     machines: Mapping[MachineId, Entry], demand: Demand, memory: Memory, policy: Policy, now: float
 ) -> PlainPlan:
-    book = Book([machines[id_][0] for id_ in sorted(machines)], demand.heard)
+    fleet = [machines[id_].machine for id_ in sorted(machines)]
+    sources = {id_: entry.source for id_, entry in machines.items()}
+    book = Book(fleet, demand.heard, spent_by(fleet, demand.quota, sources))
     rows = walk_order(book, demand.needs)
     for row in rows:
-        row.parked = row.is_gang and is_parked(memory.gang_ages.get(row.need.ref, 0), policy)
+        if row.is_gang:
+            judge(book, row)
+            age = memory.gang_ages.get(row.need.ref, 0)
+            row.parked = row.hopeless or is_parked(age, policy)
     book.gangs = {row.need.ref for row in rows if row.is_gang}
     cover(book, rows)
     preempt(book, rows)
     deletes = [
         Action(ActionKind.DELETE, m.id, None, None)
         for m in book.unclaimed(book.in_state(State.IDLE))
-        if is_expired(m, machines[m.id][1], policy, now)
+        if is_expired(m, machines[m.id].idle_since, policy, now)
     ]
     shortfalls, shortfall_ages = tell_shortfalls(rows, memory)
     return PlainPlan(
         actions=(*book.acquired, *book.preempts, *reclaims(book), *deletes),
         claimed=frozenset(book.claims),
-        unsatisfied=tuple(tell_unsatisfied(row) for row in rows if row.missing),
+        unsatisfied=tuple(tell_unsatisfied(book, row) for row in rows if row.missing),
         shortfalls=shortfalls,
         memory=Memory(gang_ages=age_gangs(rows, memory), shortfall_ages=shortfall_ages),
+        notes=frozenset(book.notes),
     )
 
 
@@ -156,47 +169,6 @@ def creditable(book: Book, row: Row) -> list[Machine]:
     return [m for m in book.unclaimed(kinds) if fits(row.need, m)]
 
 
-def is_own(row: Row, machine: Machine) -> bool:
-    """Of a creditable machine; one that is being created or drained is so for this gang."""
-    in_flight = machine.state in {State.CREATING, State.DRAINING}
-    return in_flight or assigned_ref(machine) == row.need.ref
-
-
-Rank = tuple[bool, Fraction, Fraction, Fraction, int, Domain]
-
-
-def choose_domain(row: Row, bound: Sequence[Machine], near: Sequence[Machine]) -> None:
-    domains = {domain_of(row.need, m) for m in [*bound, *near]}
-    ranks = [rank(row, domain, bound, near) for domain in domains]
-    if ranks:
-        unsatisfiable, *_, row.domain = min(ranks)
-        row.satisfiable = not unsatisfiable
-
-
-def rank(row: Row, domain: Domain, bound: Sequence[Machine], near: Sequence[Machine]) -> Rank:
-    """The smallest is the best."""
-    bound = [m for m in bound if domain_of(row.need, m) == domain]
-    everything = [*bound, *(m for m in near if domain_of(row.need, m) == domain)]
-    loads = shares(row.need, everything)
-    is_sat = all(share >= 1 for share in loads)
-    third = sum(loads, Fraction(0)) if is_sat else -coverage(row.need, everything)
-    own = [m for m in bound if is_own(row, m)]
-    cred = coverage(row.need, bound)
-    return (not is_sat, -cred, -coverage(row.need, own), third, -len(everything), domain)
-
-
-def shares(need: Need, machines: Sequence[Machine]) -> list[Fraction]:
-    """Per wanted dimension, how many times over it is there."""
-    return [
-        Fraction(sum(alloc(m).get(name, 0) for m in machines), amount)
-        for name, amount in wanted(need.aggregate).items()
-    ]
-
-
-def coverage(need: Need, machines: Sequence[Machine]) -> Fraction:
-    return sum((min(Fraction(1), share) for share in shares(need, machines)), Fraction(0))
-
-
 def in_pools(book: Book, row: Row) -> list[Machine]:
     """What may be acquired, in acquisition order."""
     machines = book.unclaimed(book.in_state(State.IDLE, State.SPECULATIVE))
@@ -216,23 +188,28 @@ def cost(need: Need, machine: Machine) -> float:
 
 
 def acquire(book: Book, row: Row) -> None:
-    pool = in_pools(book, row)
+    pool, spent = in_pools(book, row), book.spent.attempt()
     spread = hard_spread(row.need)
     if row.is_gang:
-        near = [m for m in pool if domain_of(row.need, m) == row.domain]
-        taken, missing = ([], row.missing) if row.parked else gather(row, row.missing, near)
-        if missing:
-            return
+        near = [m for m in pool if domain_of(row.need, m) == row.domain and not row.parked]
+        taken, missing = gather(row, row.missing, near, spent)
+        kind = "gang"
     elif spread is not None:
-        taken, missing = gather_spread(row, pool, *spread)
+        taken, missing = gather_spread(row, pool, spent, *spread)
+        kind = "spread"
     else:
-        taken, missing = gather(row, row.missing, pool)
+        taken, missing = gather(row, row.missing, pool, spent)
+        kind = "plain"
+    book.note_passed_over(row, spent, f"acquiring, {kind}")
+    if row.is_gang and missing:
+        return
     row.missing = missing
+    book.spent = spent
     book.claim(row, taken)
     for machine in taken:
         idle = machine.state is State.IDLE
-        kind = ActionKind.BOOTSTRAP if idle else ActionKind.PROVISION
-        book.acquired.append(Action(kind, machine.id, row.need.cluster, row.need.ref))
+        action = ActionKind.BOOTSTRAP if idle else ActionKind.PROVISION
+        book.acquired.append(Action(action, machine.id, row.need.cluster, row.need.ref))
 
 
 def hard_spread(need: Need) -> tuple[str, int] | None:
@@ -243,7 +220,7 @@ def hard_spread(need: Need) -> tuple[str, int] | None:
 
 
 def gather_spread(
-    row: Row, pool: Sequence[Machine], key: str, skew: int
+    row: Row, pool: Sequence[Machine], spent: Spent, key: str, skew: int
 ) -> tuple[list[Machine], dict[str, int]]:
     def value_of(machine: Machine) -> str:
         return machine.profile.attribute(key) or ""
@@ -256,13 +233,14 @@ def gather_spread(
         while True:
             counts = Counter(value_of(m) for m in [*counted, *taken])
             limit = min((counts[value] for value in values), default=0) + skew
-            left = [m for m in spreadable if m.state is state and m not in taken]
+            gone = [*taken, *spent.passed_over]
+            left = [m for m in spreadable if m.state is state and m not in gone]
             open_ = [m for m in gatherable(row, missing, left) if counts[value_of(m)] < limit]
             if not open_:
                 break
             head = min(open_, key=lambda m: (cost(row.need, m), value_of(m), m.id))
-            _, missing = gather(row, missing, [head])
-            taken.append(head)
+            more, missing = gather(row, missing, [head], spent)
+            taken += more
     return taken, missing
 
 
@@ -287,13 +265,17 @@ def preempt(book: Book, rows: Sequence[Row]) -> None:
 
 
 def drain_for(book: Book, row: Row) -> None:
+    spent = book.spent.attempt()
     near = [m for m in in_pools(book, row) if domain_of(row.need, m) == row.domain]
-    aside, missing = gather(row, row.missing, near if row.is_gang else [])
-    excess, missing = gather(row, missing, excess_for(book, row))
-    victims, missing = gather(row, missing, victims_for(book, row, excess))
+    aside, missing = gather(row, row.missing, near if row.is_gang else [], spent)
+    excess, missing = gather(row, missing, excess_for(book, row), spent)
+    victims, missing = gather(row, missing, victims_for(book, row, excess), spent)
+    book.note_passed_over(row, spent, f"preempting, {'gang' if row.is_gang else 'plain'}")
     if row.is_gang and missing:
         return
     row.unresolved = missing
+    row.drains = bool(excess or victims)
+    book.spent = spent
     book.claim(row, aside)
     book.excess |= {m.id: row.need.ref for m in excess}
     for victim in victims:
@@ -366,41 +348,3 @@ def is_expired(machine: Machine, idle_since: float | None, policy: Policy, now: 
     }
     hold = holds.get(machine.profile.capacity_type)
     return hold is not None and idle_since is not None and now - idle_since >= hold
-
-
-# 5. What is told
-
-
-def tell_unsatisfied(row: Row) -> Unsatisfied:
-    return Unsatisfied(
-        need=row.need,
-        deficit=row.missing,
-        domain=row.domain,
-        satisfiable=row.satisfiable,
-        parked=row.parked,
-        unresolved=row.unresolved,
-    )
-
-
-def tell_shortfalls(
-    rows: Sequence[Row], memory: Memory
-) -> tuple[tuple[Shortfall, ...], dict[Fingerprint, int]]:
-    told: dict[Fingerprint, Shortfall] = {}
-    for row in rows:
-        if row.unresolved:
-            fingerprint = row.need.profile.fingerprint
-            age = memory.shortfall_ages.get(fingerprint, 0) + 1
-            seen = told.get(fingerprint)
-            deficit = add(seen.deficit, row.unresolved) if seen else row.unresolved
-            told[fingerprint] = Shortfall(fingerprint, row.priority, deficit, age)
-    ordered = sorted(told.values(), key=lambda s: (-s.priority, -s.age, s.fingerprint))
-    return tuple(ordered[:SHORTFALLS_MAX]), {f: shortfall.age for f, shortfall in told.items()}
-
-
-def age_gangs(rows: Sequence[Row], memory: Memory) -> dict[NeedRef, int]:
-    stuck = {row.need.ref for row in rows if row.is_gang and row.missing and not row.satisfiable}
-    return {ref: memory.gang_ages.get(ref, 0) + 1 for ref in stuck}
-
-
-def is_parked(age: int, policy: Policy) -> bool:
-    return age >= policy.park_after and age % policy.reprobe_every != 0

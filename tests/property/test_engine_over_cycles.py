@@ -14,6 +14,7 @@ import outside
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
+from mainstay.engine.quota import NO_QUOTA
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment
@@ -23,7 +24,16 @@ from mainstay.model.machine import Machine
 from mainstay.model.need import Need
 from mainstay.model.profile import HostRef
 from mainstay.model.state import State
-from oracles.fleets import CLUSTERS, NOW, PRICES, PRIORITIES, demand_rows, seeded_world, some_needs
+from oracles.fleets import (
+    CLUSTERS,
+    NOW,
+    PRICES,
+    PRIORITIES,
+    a_quota,
+    demand_rows,
+    seeded_world,
+    some_needs,
+)
 from oracles.plain_engine import Entry, PlainPlan, plain_decide
 
 POLICY: Final = Policy()
@@ -50,14 +60,20 @@ class Life:
         self.needs = list(world.demand.needs)
         self.heard = set(world.demand.heard)
         self.remembered = self.remembered_plainly = world.memory
-        self.gone: list[Machine] = []
+        self.quota = world.demand.quota
+        self.gone: list[Entry] = []
+        self.demand = world.demand
 
     def machines(self) -> dict[MachineId, Entry]:
         inventory = self.inventory
-        return {id_: (inventory.machine(id_), inventory.idle_since(id_)) for id_ in inventory.ids()}
+        return {
+            id_: Entry(inventory.machine(id_), inventory.idle_since(id_), inventory.source(id_))
+            for id_ in inventory.ids()
+        }
 
     def decide_twice(self) -> tuple[Plan, PlainPlan]:
-        demand = Demand(demand_rows(self.needs), frozenset(self.heard))
+        demand = Demand(demand_rows(self.needs), frozenset(self.heard), self.quota)
+        demand = self.demand = self.demand if demand == self.demand else demand
         policy = self.rng.choice(POLICIES)
         plan = decide(self.inventory.snapshot(), demand, self.remembered, policy, self.now)
         plain = plain_decide(self.machines(), demand, self.remembered_plainly, policy, self.now)
@@ -69,7 +85,7 @@ class Life:
         how = self.rng.choice(("busy", "busy", "slow", "still"))
         if how == "still":
             return
-        for machine, _ in self.machines().values():
+        for machine, *_ in self.machines().values():
             if machine.state in ENDS and self.rng.random() < 0.5:
                 self.end_work(machine)
         for action in plan.actions:
@@ -122,10 +138,12 @@ class Life:
         if ids and rng.random() < 0.5:
             self.put(self.inventory.machine(rng.choice(ids)), price_per_hour=rng.choice(PRICES))
         if ids and rng.random() < 0.3:
-            self.gone.append(self.inventory.machine(rng.choice(ids)))
-            self.inventory.remove(self.gone[-1].id)
+            gone = rng.choice(ids)
+            self.gone.append(self.machines()[gone])
+            self.inventory.remove(gone)
         if self.gone and rng.random() < 0.3:
-            self.inventory.add(self.gone.pop(), now=self.now)
+            machine, _, source = self.gone.pop()
+            self.inventory.add(machine, now=self.now, source=source)
         if rng.random() < 0.3:
             priorities = rng.choice(PRIORITIES)
             self.needs = [
@@ -134,6 +152,8 @@ class Life:
             ]
         if rng.random() < 0.2:
             self.heard ^= {rng.choice(CLUSTERS)}
+        if rng.random() < 0.1:
+            self.quota = rng.choice((NO_QUOTA, a_quota(rng.choice, CLUSTERS)))
 
 
 def _priced(need: Need, meant: Assignment) -> Assignment:
@@ -148,13 +168,15 @@ def _priced(need: Need, meant: Assignment) -> Assignment:
 
 def told(plan: Plan | PlainPlan) -> list[object]:
     """Everything but the rows of demand, which are compared elsewhere."""
-    rows = [(u.need.ref, u.deficit, u.domain, u.satisfiable, u.parked, u.unresolved)
+    rows = [(u.need.ref, u.deficit, u.domain, u.satisfiable, u.parked, u.unresolved, u.reason,
+             u.ceiling and (u.ceiling.domain, {k: n for k, n in u.ceiling.capacity.items() if n}))
             for u in plan.unsatisfied]  # fmt: skip
     shortfalls = [(s.fingerprint, s.priority, s.deficit, s.age) for s in plan.shortfalls]
     ages = dict(plan.memory.gang_ages), dict(plan.memory.shortfall_ages)
     return [list(plan.actions), plan.claimed_ids(), rows, shortfalls, ages]
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("seed", range(outside.examples(LIVES)))
 def test_they_agree_in_every_cycle_of_a_life(seed: int) -> None:
     life = Life(seed)
@@ -165,11 +187,13 @@ def test_they_agree_in_every_cycle_of_a_life(seed: int) -> None:
         life.go_on(plan)
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("seed", range(outside.examples(20)))
 def test_they_agree_while_nothing_happens_but_time(seed: int) -> None:
     """Holds run out, shortfalls age, gangs are parked and probe, with the very same inputs."""
     life = Life(seed)
-    demand, machines = Demand(demand_rows(life.needs), frozenset(life.heard)), life.machines()
+    demand = Demand(demand_rows(life.needs), frozenset(life.heard), life.quota)
+    machines = life.machines()
     real = plain = Memory.empty()
 
     for _ in range(STILL_CYCLES):
@@ -180,13 +204,14 @@ def test_they_agree_while_nothing_happens_but_time(seed: int) -> None:
         life.now += CYCLE_S
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("seed", range(outside.examples(20)))
 def test_what_is_kept_of_one_inventory_does_not_show_in_another(seed: int) -> None:
     """The memory of one world with the machines of the next, at the same revision or not."""
     life, other = Life(seed), Life(seed + 1)
     remembered = life.decide_twice()[0].memory
     ages = Memory(remembered.gang_ages, remembered.shortfall_ages)
-    demand = Demand(demand_rows(other.needs), frozenset(map(ClusterId, CLUSTERS)))
+    demand = Demand(demand_rows(other.needs), frozenset(map(ClusterId, CLUSTERS)), other.quota)
     inventory: Inventory = other.inventory
 
     mixed = decide(inventory.snapshot(), demand, remembered, POLICY, NOW)

@@ -11,13 +11,18 @@ import numpy as np
 from mainstay.bench import lcg, workloads
 from mainstay.bench.frame import Bench, resident_mb
 from mainstay.engine import kernels
+from mainstay.engine.allowance import Allowance
+from mainstay.engine.asked import ask
 from mainstay.engine.cover import Coverage, cover
 from mainstay.engine.decide import decide
-from mainstay.engine.gangs import NO_CHOICE, Choice
-from mainstay.engine.normalize import Row, normalize
+from mainstay.engine.gangs import Choice, domains_of
+from mainstay.engine.normalize import normalize, walk_of
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
-from mainstay.engine.preempt import grace_s, preempt, victim_priority
+from mainstay.engine.preempt import graces_s, preempt
+from mainstay.engine.quota import NO_QUOTA
+from mainstay.engine.release import deletable, reclaimable
+from mainstay.engine.rows import Walk
 from mainstay.engine.world import World
 from mainstay.inventory.inventory import Inventory
 from mainstay.inventory.snapshot import Snapshot
@@ -182,7 +187,9 @@ def _measure_case(
 
 
 def _fresh(snapshot: Snapshot, demand: Demand) -> Plan:
-    return decide(snapshot, demand, Memory.empty(), Policy(), NOW)
+    """With nothing known of the demand but its needs."""
+    unseen = Demand(demand.needs, demand.heard)
+    return decide(snapshot, unseen, Memory.empty(), Policy(), NOW)
 
 
 def _nothing() -> None:
@@ -209,37 +216,43 @@ def _dump(folder: Path | None, name: str, actions: Sequence[Action]) -> None:
 def preemptions(snapshot: Snapshot, fleet: lcg.Fleet) -> list[Action]:
     """Phase 2 alone, as the reference was measured: preemptors that have nothing, and no excess."""
     needs = [lcg.Forms().need(wish) for wish in fleet.preemptors]
-    world = World(snapshot, needs)
-    rows = [Row(need, (need.ref,), bool(need.profile.same_keys)) for need in needs]
+    world = World(snapshot, ask(needs))
+    walk = walk_of(world, np.zeros(len(needs), dtype=np.bool_))
     taken_already = (snapshot.state == State.IDLE) | (snapshot.state == State.SPECULATIVE)
     world.owner[taken_already] = 0
-    choices = [
-        _in_rack(world, row, rack) for row, rack in zip(rows, fleet.preemptor_racks, strict=True)
-    ]
-    missing = [world.vector(need.aggregate) for need in needs]
-    coverage = Coverage(rows, [False] * len(rows), missing, choices)
+    coverage = Coverage(
+        walk,
+        parked=np.zeros(len(walk), dtype=np.bool_),
+        allowance=Allowance(world, NO_QUOTA, walk),
+        missing=walk.aggregate.copy(),
+        choice=_in_racks(world, walk, fleet),
+    )
     takings = preempt(world, coverage, heard=frozenset())
-    actions = []
-    for victim, place in takings.victims:
-        standing = victim_priority(world, coverage, np.array([victim]))
-        gap = needs[place].profile.priority - int(standing[0])
-        machine = snapshot.machine_ids(np.array([victim]))[0]
-        cluster = snapshot.cluster_of(victim)
-        actions.append(Action(ActionKind.PREEMPT, machine, cluster, None, grace_s(gap)))
-    return actions
+    victims = np.array([row for row, _ in takings.victims], dtype=np.intp)
+    places = np.array([place for _, place in takings.victims], dtype=np.intp)
+    graces = graces_s(world, coverage, victims, places).tolist()
+    machines = snapshot.machine_ids(victims)
+    return [
+        Action(ActionKind.PREEMPT, machine, snapshot.cluster_of(int(row)), None, grace)
+        for machine, row, grace in zip(machines, victims, graces, strict=True)
+    ]
 
 
-def _in_rack(world: World, row: Row, rack: int) -> Choice:
-    if not row.is_gang:
-        return NO_CHOICE
-    return Choice(world.domains(row.need).values.index((f"rack-{rack}",)), satisfiable=True)
+def _in_racks(world: World, walk: Walk, fleet: lcg.Fleet) -> dict[int, Choice]:
+    """Every gang of the preemptors in the rack that the reference gave it."""
+    found = {}
+    for place in np.flatnonzero(walk.is_gang).tolist():
+        rack = fleet.preemptor_racks[int(walk.need[place])]
+        domains = domains_of(world, walk.row(place)).values
+        found[place] = Choice(domains.index((f"rack-{rack}",)), satisfiable=True)
+    return found
 
 
 def _measure_times(bench: Bench, inventory: Inventory, steady: Demand) -> None:
     snapshot = inventory.snapshot()
     bench.time_ms("cold_ms", lambda: _fresh(snapshot, steady), prepare=[_nothing] * RUNS)
     bench.figures["phase_ms"] = _phases(bench, snapshot, steady)
-    plan = _fresh(snapshot, steady)
+    plan = decide(snapshot, steady, Memory.empty(), Policy(), NOW)
 
     def again() -> Plan:
         return decide(snapshot, steady, plan.memory, Policy(), NOW)
@@ -259,13 +272,20 @@ def _phases(bench: Bench, snapshot: Snapshot, demand: Demand) -> dict[str, float
     """Where the time of one cold decision goes."""
     clock = bench.clock
     marks = [clock.elapsed_s()]
-    world = World(snapshot, demand.needs)
+    asked = ask(demand.needs)
     marks.append(clock.elapsed_s())
-    rows = normalize(world, demand.needs)
+    world = World(snapshot, asked)
     marks.append(clock.elapsed_s())
-    cover(world, rows, [False] * len(rows))
+    walk = normalize(world)
     marks.append(clock.elapsed_s())
-    names = ("world", "normalize", "cover")
+    coverage = cover(world, walk, np.zeros(len(walk), dtype=np.bool_))
+    marks.append(clock.elapsed_s())
+    takings = preempt(world, coverage, demand.heard)
+    marks.append(clock.elapsed_s())
+    reclaimable(world, demand.heard, [row for row, _ in takings.victims])
+    deletable(world, Policy(), NOW)
+    marks.append(clock.elapsed_s())
+    names = ("demand", "orders", "normalize", "cover", "preempt", "release")
     spans = zip(names, marks, marks[1:], strict=False)
     return {name: round((after - before) * 1000, 3) for name, before, after in spans}
 

@@ -1,28 +1,30 @@
 """Phase 1: claim machines for needs, one priority level after the other.
 
-In each level first what serves a need already is credited, then what is missing is acquired.
+In each level first what serves a need already is credited, then what is missing is acquired. Plain
+needs and gangs that are where they belong are run by the compiled loops where those are warm; the
+numpy form here does everything, and the same.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from mainstay.engine import kernels
-from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, choose, home
-from mainstay.engine.normalize import Row
+from mainstay.engine.allowance import Allowance
+from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, ceiling, choose, domains_of, home
+from mainstay.engine.kinds import Kinds
+from mainstay.engine.lanes import Runner, is_short, runner_of
+from mainstay.engine.plan import Ceiling
+from mainstay.engine.quota import NO_QUOTA, Quota
+from mainstay.engine.rows import Mask, Matrix, Row, Walk
 from mainstay.engine.spread import strict_spread, take_spread
-from mainstay.engine.take import adds_by_class, take
-from mainstay.engine.world import NO_ROWS, Mask, Ordered, Vector, World
-from mainstay.model.assignment import PRIORITY_MIN, NeedRef
+from mainstay.engine.take import take
+from mainstay.engine.world import NO_ROWS, Vector, World
+from mainstay.model.assignment import PRIORITY_MIN
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
-
-_CHUNK: Final = 2048
-"""So many machines are looked at before asking whether they suffice."""
 
 BOUND: Final = (State.CONFIGURED, State.CONFIGURING)
 FREE: Final = (State.IDLE, State.SPECULATIVE)
@@ -32,120 +34,133 @@ FREE: Final = (State.IDLE, State.SPECULATIVE)
 class Coverage:
     """What phase 1 found, by place of the need in walk order."""
 
-    rows: list[Row]
-    parked: list[bool]
-    missing: list[Vector]
-    choice: list[Choice] = field(default_factory=list)
-    acquired: list[tuple[int, Rows]] = field(default_factory=list)
-    """(place of the need, machines) in the order of acquisition."""
+    walk: Walk
+    parked: Mask
+    allowance: Allowance
+    missing: Matrix
+    choice: dict[int, Choice] = field(default_factory=dict)
+    """The domain of each gang that was given one."""
 
-    own_claimed: Counter[NeedRef] = field(default_factory=Counter)
-    """How many bound machines of its own each gang has claimed."""
+    hopeless: dict[int, Ceiling | None] = field(default_factory=dict)
+    """The gangs that no domain could ever hold, with the most that one could give."""
+
+    acquired: list[tuple[Rows, Rows]] = field(default_factory=list)
+    """(machines, place of the need of each) in the order of acquisition."""
+
+    kinds: Kinds | None = None
+    """The tables of the compiled loops, for the next cycle."""
 
     priorities: Vector = field(init=False)
     """The priority of each need; last, for nobody, the lowest there is."""
 
     def __post_init__(self) -> None:
-        listed = [row.need.profile.priority for row in self.rows]
-        self.priorities = np.array([*listed, PRIORITY_MIN], dtype=np.int64)
+        self.priorities = np.append(self.walk.priority, PRIORITY_MIN)
 
     def is_short(self, place: int) -> bool:
         """Whether a need still misses something."""
         return bool((self.missing[place] > 0).any())
 
+    def choice_of(self, place: int) -> Choice:
+        """The domain a gang was given, if any."""
+        return self.choice.get(place, NO_CHOICE)
 
-def cover(world: World, rows: list[Row], parked: list[bool]) -> Coverage:
+
+def cover(
+    world: World,
+    walk: Walk,
+    parked: Mask,
+    quota: Quota = NO_QUOTA,
+    last: Kinds | None = None,
+) -> Coverage:
     """Claim for every need, most important first. A machine is claimed by at most one."""
-    world.keep_for_gangs(row.need.ref for row in rows if row.is_gang)
-    missing = [world.vector(row.need.aggregate) for row in rows]
-    coverage = Coverage(rows, parked, missing, [NO_CHOICE] * len(rows))
-    for _, level in groupby(range(len(rows)), key=lambda at: rows[at].need.profile.priority):
-        places = list(level)
-        _credit_level(world, coverage, places)
-        for place in sorted(places, key=lambda at: _precedence(rows[at])):
-            if coverage.is_short(place):
-                _acquire(world, coverage, place)
-    for place, row in enumerate(rows):
-        if row.is_gang and coverage.is_short(place):
-            _protect(world, row, place)
+    gangs = np.flatnonzero(walk.is_gang).tolist()
+    world.keep_for_gangs(walk.need_at(place).ref for place in gangs)
+    allowance = Allowance(world, quota, walk)
+    runner = runner_of(world, walk, allowance, last)
+    missing = walk.aggregate.copy() if runner is None else runner.missing
+    coverage = Coverage(walk, parked.copy(), allowance, missing)
+    coverage.kinds = None if runner is None else runner.kinds
+    for begin, stop in _levels(walk):
+        if runner is None:
+            _credit_level(world, coverage, begin, stop)
+        else:
+            _run_credit_level(world, coverage, runner, begin, stop)
+        _acquire_level(world, coverage, runner, begin, stop)
+    for place in gangs:
+        if coverage.is_short(place):
+            _protect(world, walk.row(place))
     return coverage
 
 
-def _precedence(row: Row) -> tuple[int, int]:
-    """Within a priority; what is equal stays in walk order."""
-    profile = row.need.profile
-    return -profile.interruption_penalty_bucket, -profile.reclamation_penalty_bucket
+def _levels(walk: Walk) -> Iterator[tuple[int, int]]:
+    """Where each priority begins and ends."""
+    bounds = [0, *(np.flatnonzero(np.diff(walk.priority)) + 1).tolist(), len(walk)]
+    return ((begin, stop) for begin, stop in pairwise(bounds) if begin < stop)
 
 
-def _credit_level(world: World, coverage: Coverage, places: list[int]) -> None:
+def _credit_level(world: World, coverage: Coverage, begin: int, stop: int) -> None:
     spoken_for = np.zeros(len(world.owner), dtype=np.bool_)
-    for place in places:
-        if not coverage.is_short(place):
-            continue
-        if coverage.rows[place].is_gang:
-            _credit_gang(world, coverage, place, spoken_for)
-        else:
-            _credit_plain(world, coverage, place)
-    _credit_surplus(world, coverage, places)
-
-
-def _credit_surplus(world: World, coverage: Coverage, places: list[int]) -> None:
-    """What gangs that miss nothing have left over counts for plain needs that still do."""
-    gangs = [place for place in places if coverage.rows[place].is_gang]
-    short = {coverage.rows[place].need.ref for place in gangs if coverage.is_short(place)}
-    complete = {coverage.rows[place].need.ref for place in gangs} - short
-    surplus = [ref for ref in complete if world.bound_to(ref) > coverage.own_claimed[ref]]
-    if not surplus:
+    for place in range(begin, stop):
+        if coverage.is_short(place):
+            if coverage.walk.is_gang[place]:
+                _credit_gang(world, coverage, place, spoken_for)
+            else:
+                _credit_plain(world, coverage, place)
+    complete = _complete(coverage, begin, stop)
+    if not len(complete):
         return
-    world.give_up(surplus)
-    for place in places:
-        if not coverage.rows[place].is_gang and coverage.is_short(place):
+    world.give_up({coverage.walk.need_at(place).ref for place in complete.tolist()})
+    for place in range(begin, stop):
+        if not coverage.walk.is_gang[place] and coverage.is_short(place):
             _credit_plain(world, coverage, place)
+
+
+def _run_credit_level(
+    world: World, coverage: Coverage, runner: Runner, begin: int, stop: int
+) -> None:
+    """The same with the compiled loops; they leave gangs that are not at home to numpy."""
+    spoken_for = None
+    place = runner.credit(begin, stop)
+    while place < stop:
+        if spoken_for is None:
+            spoken_for = np.zeros(len(world.owner), dtype=np.bool_)
+        _credit_gang(world, coverage, place, spoken_for)
+        place = runner.credit(place + 1, stop)
+    for at_home in (begin + np.flatnonzero(runner.home[begin:stop] >= 0)).tolist():
+        coverage.choice[at_home] = Choice(int(runner.home[at_home]), satisfiable=True)
+    complete = _complete(coverage, begin, stop)
+    if len(complete) and runner.release_surplus(complete):
+        world.give_up({coverage.walk.need_at(place).ref for place in complete.tolist()})
+        runner.credit(begin, stop, plain_only=True)
+
+
+def _complete(coverage: Coverage, begin: int, stop: int) -> Rows:
+    """The gangs of a level of which no row misses anything."""
+    gangs = begin + np.flatnonzero(coverage.walk.is_gang[begin:stop])
+    short = is_short(coverage.missing[gangs])
+    if not short.any():
+        return gangs
+    refs = [coverage.walk.need_at(place).ref for place in gangs.tolist()]
+    stuck = {ref for ref, misses in zip(refs, short.tolist(), strict=True) if misses}
+    return gangs[[ref not in stuck for ref in refs]]
 
 
 def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
-    row, missing = coverage.rows[place], coverage.missing[place]
+    row, missing = coverage.walk.row(place), coverage.missing[place]
     for state in BOUND:
-        _claim_from(world, row, world.open_bound(row.need.cluster, state), missing, place)
+        bound = world.bound(row.need.cluster, state)
+        rows = bound.rows[world.fits(row)[bound.shapes]]
+        rows = rows[(world.owner[rows] < 0) & (world.gang_of(rows) < 0)]
+        world.owner[take(world, row, rows, missing)] = place
     for rows in _in_flight(world, row):
         world.owner[take(world, row, rows, missing)] = place
-
-
-def _claim_from(world: World, row: Row, ordered: Ordered, missing: Vector, place: int) -> Rows:
-    """Claim what fits, in order, until nothing is missing; by the compiled loop if it is warm."""
-    if not len(ordered.rows) or not (missing > 0).any():
-        return NO_ROWS
-    claim = kernels.compiled()
-    if claim is None:
-        taken = _claim_in_chunks(world, row, ordered, missing, place)
-    else:
-        count = claim(
-            ordered.rows, ordered.shapes, ordered.first_free, world.fits(row.need),
-            adds_by_class(world, row), world.owner, missing, world.scratch, place,
-        )  # fmt: skip
-        taken = world.scratch[:count].copy()
-    ordered.drop_claimed(len(taken), world.owner)
-    return taken
-
-
-def _claim_in_chunks(world: World, row: Row, ordered: Ordered, missing: Vector, place: int) -> Rows:
-    fits = world.fits(row.need)
-    taken = [NO_ROWS]
-    for start in range(0, len(ordered.rows), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        rows = ordered.rows[part][fits[ordered.shapes[part]]]
-        taken.append(take(world, row, rows[world.owner[rows] < 0], missing))
-        world.owner[taken[-1]] = place
-        if not (missing > 0).any():
-            break
-    return np.concatenate(taken)
 
 
 def _in_flight(world: World, row: Row) -> Iterable[Rows]:
     """What is being created for a need, then what is being drained for it."""
     if not world.has_in_flight:
         return
-    fits = world.fits(row.need)
+    fits = world.fits(row)
     for flying in world.in_flight(row.refs):
         rows = flying[fits[world.snapshot.shape[flying]]]
         yield rows[world.owner[rows] < 0]
@@ -153,7 +168,7 @@ def _in_flight(world: World, row: Row) -> Iterable[Rows]:
 
 def _bound(world: World, row: Row) -> Iterable[Rows]:
     """The bound machines that could count for a gang, in keep order."""
-    fits = world.fits(row.need)
+    fits = world.fits(row)
     for state in BOUND:
         bound = world.bound(row.need.cluster, state)
         rows = bound.rows[fits[bound.shapes]]
@@ -162,14 +177,18 @@ def _bound(world: World, row: Row) -> Iterable[Rows]:
 
 
 def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask) -> None:
-    row, missing = coverage.rows[place], coverage.missing[place]
+    row, missing = coverage.walk.row(place), coverage.missing[place]
     bound = np.concatenate([NO_ROWS, *_bound(world, row)])
     creditable = np.concatenate([bound, *_in_flight(world, row)])
     own = np.ones(len(creditable), dtype=np.bool_)  # what is in flight is so for this gang
-    own[: len(bound)] = world.is_assigned_to(bound, row.need.ref)
+    own[: len(bound)] = world.is_own(bound, row.need.ref)
     acquirable = NO_ROWS
     choice = home(world, row, creditable[own], missing)
     if choice is None:
+        could, most = ceiling(world, row, missing)
+        if not could:
+            coverage.hopeless[place] = most
+            coverage.parked[place] = True
         if not coverage.parked[place]:
             acquirable = _acquirable(world, row)
             acquirable = acquirable[~spoken_for[acquirable]]
@@ -180,8 +199,6 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
     here = _in_domain(world, row, creditable, choice.domain)
     ordered = np.concatenate([creditable[here & own], creditable[here & ~own]])
     world.owner[take(world, row, ordered, missing)] = place
-    claimed = world.owner[bound[own[: len(bound)]]] == place
-    coverage.own_claimed[row.need.ref] += int(claimed.sum())
     if choice.satisfiable and coverage.is_short(place):
         near = acquirable[_in_domain(world, row, acquirable, choice.domain)]
         spoken_for[take(world, row, near, missing.copy())] = True
@@ -189,13 +206,13 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
 
 def _acquirable(world: World, row: Row) -> Rows:
     """What could be acquired for a need, in the order it would be."""
-    pools: Rows = np.concatenate([world.pool(row.need, state).rows for state in FREE])
+    pools: Rows = np.concatenate([world.pool(row, state).rows for state in FREE])
     free: Rows = pools[world.owner[pools] < 0]
     return free
 
 
 def _in_domain(world: World, row: Row, rows: Rows, domain: int) -> Mask:
-    found: Mask = world.domains(row.need).code[world.snapshot.shape[rows]] == domain
+    found: Mask = domains_of(world, row).code[world.snapshot.shape[rows]] == domain
     return found
 
 
@@ -205,45 +222,66 @@ def acquirable_in_domain(world: World, row: Row, domain: int) -> Rows:
     return rows[_in_domain(world, row, rows, domain)]
 
 
+def _acquire_level(
+    world: World, coverage: Coverage, runner: Runner | None, begin: int, stop: int
+) -> None:
+    """In order of precedence; what is equal stays in walk order."""
+    walk = coverage.walk
+    short = begin + np.flatnonzero(is_short(coverage.missing[begin:stop]))
+    short = short[np.argsort(-walk.precedence[short], kind="stable")]
+    if runner is None:
+        for place in short.tolist():
+            _acquire(world, coverage, place)
+        return
+    # Plain needs of one bucket follow each other, and share an order of the Speculative pool.
+    bucket = np.where(walk.is_gang | walk.is_spread, -1, walk.interruption)[short]
+    breaks = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), len(short)]
+    for first, last in pairwise(breaks):
+        run = short[first:last]
+        if len(run) and bucket[first] >= 0:
+            coverage.acquired.append(runner.acquire(run, int(bucket[first])))
+        else:
+            for place in run.tolist():
+                _acquire(world, coverage, place)
+
+
 def _acquire(world: World, coverage: Coverage, place: int) -> None:
-    row, missing = coverage.rows[place], coverage.missing[place]
+    row, missing = coverage.walk.row(place), coverage.missing[place]
+    budget = coverage.allowance.budget(place)
     spread = strict_spread(row)
     if row.is_gang:
-        taken = _gang_acquisition(world, coverage, place)
+        taken = _gang_acquisition(world, coverage, row)
     elif spread is not None:
-        credited = np.flatnonzero(world.owner == place)
-        taken = take_spread(world, row, spread, credited, missing)
+        taken = take_spread(world, row, spread, missing, budget)
+        budget.commit()
     else:
-        taken = _plain_acquisition(world, row, missing, place)
-    if len(taken):
-        world.owner[taken] = place
-        coverage.acquired.append((place, taken))
+        taken = take(world, row, _acquirable(world, row), missing, budget)
+        budget.commit()
+    world.owner[taken] = place
+    coverage.acquired.append((taken, np.full(len(taken), place)))
 
 
-def _plain_acquisition(world: World, row: Row, missing: Vector, place: int) -> Rows:
-    """Idle before Speculative, each in order, until nothing is missing."""
-    pools = (world.pool(row.need, state) for state in FREE)
-    return np.concatenate([_claim_from(world, row, pool, missing, place) for pool in pools])
-
-
-def _gang_acquisition(world: World, coverage: Coverage, place: int) -> Rows:
+def _gang_acquisition(world: World, coverage: Coverage, row: Row) -> Rows:
     """All that is missing, or nothing."""
-    row, choice = coverage.rows[place], coverage.choice[place]
-    if choice.domain is None or coverage.parked[place]:
+    choice = coverage.choice_of(row.place)
+    if choice.domain is None or coverage.parked[row.place]:
         return NO_ROWS
-    missing = coverage.missing[place].copy()
-    taken = take(world, row, acquirable_in_domain(world, row, choice.domain), missing)
+    missing = coverage.missing[row.place].copy()
+    budget = coverage.allowance.budget(row.place)
+    near = acquirable_in_domain(world, row, choice.domain)
+    taken = take(world, row, near, missing, budget)
     if (missing > 0).any():
         return NO_ROWS
-    coverage.missing[place][:] = 0
+    budget.commit()
+    coverage.missing[row.place] = 0
     return taken
 
 
-def _protect(world: World, row: Row, place: int) -> None:
+def _protect(world: World, row: Row) -> None:
     """An incomplete gang keeps the machines that were given to it, wherever they are."""
-    matches = world.matches(row.need)
+    matches = world.matches(row)
     for state in BOUND:
         bound = world.bound(row.need.cluster, state)
         rows = bound.rows[matches[bound.shapes]]
         rows = rows[world.owner[rows] < 0]
-        world.owner[rows[world.is_assigned_to(rows, row.need.ref)]] = place
+        world.owner[rows[world.is_own(rows, row.need.ref)]] = row.place

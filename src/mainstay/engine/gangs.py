@@ -6,11 +6,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from mainstay.engine.normalize import Row
-from mainstay.engine.world import Mask, Vector, World
+from mainstay.engine.plan import Ceiling
+from mainstay.engine.rows import Mask, Matrix, Row
+from mainstay.engine.world import Domains, Vector, World, domain_sums
 from mainstay.model.texts import Rows
-
-Matrix = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +39,33 @@ class Supply:
 
 def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     """The best domain over what counts already and what could be had (see the docs, section 2)."""
-    creditable, own = supply.creditable, supply.own
-    rows = np.concatenate([creditable, supply.acquirable])
+    rows = np.concatenate([supply.creditable, supply.acquirable])
     if not len(rows):
         return NO_CHOICE
-    domains = world.domains(row.need)
-    codes, place = np.unique(domains.code[world.snapshot.shape[rows]], return_inverse=True)
+    domains = domains_of(world, row)
     dims = np.flatnonzero(wanted > 0)
     asked = wanted[dims]
-    amounts = world.alloc[world.snapshot.shape[rows]][:, dims]
-    size, credited = len(codes), len(creditable)
-    total = _sums(place, amounts, size)
-    cred = _sums(place[:credited], amounts[:credited], size)
-    owned = _sums(place[:credited][own], amounts[:credited][own], size)
-    count = np.bincount(place, minlength=size)
-    sat = (total >= asked).all(axis=1)
+    total, count = _by_domain(world, domains, rows)
+    cred, _ = _by_domain(world, domains, supply.creditable)
+    owned, _ = _by_domain(world, domains, supply.creditable[supply.own])
+    total, cred, owned = total[:, dims], cred[:, dims], owned[:, dims]
+    sat = (total >= asked).all(axis=1) & (count > 0)
 
-    best = np.flatnonzero(sat) if sat.any() else np.arange(size)
+    best = np.flatnonzero(sat) if sat.any() else np.flatnonzero(count)
     best = _largest(best, np.minimum(cred, asked), asked)
     best = _largest(best, np.minimum(owned, asked), asked)
     if sat.any():
         best = _largest(best, -total, asked)
     else:
         best = _largest(best, np.minimum(total, asked), asked)
+    return Choice(_first_of_most(domains, best, count), satisfiable=bool(sat.any()))
+
+
+def _first_of_most(domains: Domains, best: Rows, count: Vector) -> int:
+    """Of some domains the one with most machines, and of those the smallest."""
     best = best[count[best] == count[best].max()]
-    first = min(best.tolist(), key=lambda at: domains.values[int(codes[at])])
-    return Choice(int(codes[first]), satisfiable=bool(sat.any()))
+    first: int = min(best.tolist(), key=domains.values.__getitem__)
+    return first
 
 
 def home(world: World, row: Row, own: Rows, wanted: Vector) -> Choice | None:
@@ -73,26 +73,42 @@ def home(world: World, row: Row, own: Rows, wanted: Vector) -> Choice | None:
     if not len(own):
         return None
     shapes = world.snapshot.shape[own]
-    codes = world.domains(row.need).code[shapes]
+    codes = domains_of(world, row).code[shapes]
     if (codes == codes[0]).all():
         covered = (world.alloc[shapes].sum(axis=0) >= wanted).all()
         return Choice(int(codes[0]), satisfiable=True) if covered else None
-    domains, place = np.unique(codes, return_inverse=True)
-    covering = (_sums(place, world.alloc[shapes], len(domains)) >= wanted).all(axis=1)
+    total, count = _by_domain(world, domains_of(world, row), own)
+    covering = (total >= wanted).all(axis=1) & (count > 0)
     if covering.sum() != 1:
         return None
-    return Choice(int(domains[covering.argmax()]), satisfiable=True)
+    return Choice(int(covering.argmax()), satisfiable=True)
 
 
-def _sums(place: NDArray[np.intp], amounts: Matrix, size: int) -> Matrix:
-    """Amounts added up by place, exactly."""
-    sums = np.zeros((size, amounts.shape[1]), dtype=np.int64)
-    if len(place):
-        order = np.argsort(place, kind="stable")
-        sorted_place = place[order]
-        starts = np.flatnonzero(np.diff(sorted_place, prepend=-1))
-        sums[sorted_place[starts]] = np.add.reduceat(amounts[order], starts, axis=0)
-    return sums
+def domains_of(world: World, row: Row) -> Domains:
+    """The domain of every class, as a gang sees it."""
+    return world.domains(row.need.profile.same_keys)
+
+
+def ceiling(world: World, row: Row, wanted: Vector) -> tuple[bool, Ceiling | None]:
+    """Whether some domain could ever hold a gang; and if none, the most that one could give it."""
+    domains = domains_of(world, row)
+    total, count = world.domain_totals(row)
+    dims = np.flatnonzero(wanted > 0)
+    asked = wanted[dims]
+    if ((total[:, dims] >= asked).all(axis=1) & (count > 0)).any():
+        return True, None
+    if not count.any():
+        return False, None
+    best = _largest(np.flatnonzero(count), np.minimum(total[:, dims], asked), asked)
+    first = _first_of_most(domains, best, count)
+    return False, Ceiling(domains.values[first], world.units(total[first]))
+
+
+def _by_domain(world: World, domains: Domains, rows: Rows) -> tuple[Matrix, Vector]:
+    """What machines provide in each domain, added up exactly, and how many they are."""
+    shapes = world.snapshot.shape[rows]
+    classes = np.bincount(shapes, minlength=len(world.alloc))
+    return domain_sums(domains, world.alloc, classes)
 
 
 def _largest(candidates: NDArray[np.intp], amounts: Matrix, asked: Vector) -> NDArray[np.intp]:
@@ -102,9 +118,9 @@ def _largest(candidates: NDArray[np.intp], amounts: Matrix, asked: Vector) -> ND
     """
     shares = (amounts[candidates] / asked).sum(axis=1)
     near: Rows = candidates[shares >= shares.max() - 1e-9 * max(1.0, abs(float(shares.max())))]
-    kinds, kind = np.unique(amounts[near], axis=0, return_inverse=True)
-    if len(kinds) == 1:
+    if (amounts[near] == amounts[near[0]]).all():
         return near
+    kinds, kind = np.unique(amounts[near], axis=0, return_inverse=True)
     exact = [
         sum((Fraction(a, d) for a, d in zip(line, asked.tolist(), strict=True)), Fraction(0))
         for line in kinds.tolist()

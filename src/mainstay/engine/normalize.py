@@ -1,114 +1,112 @@
 """Demand as this cycle sees it: gangs that fit one machine become plain rows, then walk order."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 
-from mainstay.engine.world import Mask, World
-from mainstay.model.assignment import NeedRef
-from mainstay.model.ids import Fingerprint
-from mainstay.model.need import Need, NeedProfile, Operator
-from mainstay.model.resources import scale
+from mainstay.engine.asked import Asked
+from mainstay.engine.rows import Mask, Walk
+from mainstay.engine.world import World
 from mainstay.model.state import State
-
-Amounts = tuple[tuple[str, int], ...]
-FoldKey = tuple[str, Fingerprint, Amounts]
+from mainstay.model.texts import Rows
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One need as the phases see it."""
+def normalize(world: World, last: Walk | None = None) -> Walk:
+    """Fold what one machine could hold; then highest priority first, else as it was.
 
-    need: Need
-    refs: tuple[NeedRef, ...]
-    """The names under which machines in flight count for it."""
-
-    is_gang: bool = False
-    """Whether its machines must share a domain."""
-
-    folded: bool = False
-    """Made of gangs: a machine adds whole min units only."""
+    The walk of the last cycle is used again while the same is asked and the same gangs fold.
+    """
+    foldable = _foldable(world)
+    same = last is not None and last.asked is world.asked and last.dimensions == world.dimensions
+    if last is not None and same and np.array_equal(last.foldable, foldable):
+        return last
+    return walk_of(world, foldable)
 
 
-def normalize(world: World, needs: tuple[Need, ...]) -> list[Row]:
-    """Fold what one machine could hold; then highest priority first, else as it was."""
-    passed: list[Row] = []
-    folds: dict[FoldKey, list[Need]] = {}
-    stripped: dict[Fingerprint, NeedProfile] = {}
-    folder = _Folder(world)
-    for need in needs:
-        if not need.profile.same_keys:
-            passed.append(Row(need, (need.ref,)))
-            continue
-        profile = stripped.get(need.profile.fingerprint)
-        if profile is None:
-            profile = stripped[need.profile.fingerprint] = without_same(need.profile)
-            stripped[profile.fingerprint] = profile
-        if not folder.is_foldable(need):
-            also = NeedRef(need.cluster, profile.fingerprint)
-            passed.append(Row(need, (need.ref, also), is_gang=True))
-            continue
-        key = (need.cluster, profile.fingerprint, _amounts(need.aggregate))
-        folds.setdefault(key, []).append(need)
-    folded = [_fold(stripped[key[1]], folds[key]) for key in sorted(folds)]
-    return sorted([*passed, *folded], key=lambda row: -row.need.profile.priority)
-
-
-def without_same(profile: NeedProfile) -> NeedProfile:
-    """The profile of a gang that fits one machine: the same without Same."""
-    kept = tuple(r for r in profile.requirements if r.operator is not Operator.SAME)
-    return NeedProfile(
-        kept,
-        profile.spread,
-        profile.priority,
-        profile.interruption_penalty_bucket,
-        profile.reclamation_penalty_bucket,
+def walk_of(world: World, foldable: Mask) -> Walk:
+    """Walk order with these gangs folded."""
+    asked = world.asked
+    passed = np.flatnonzero(~foldable)
+    members = _folds(asked, np.flatnonzero(foldable))
+    first = np.array([gangs[0] for gangs in members], dtype=np.intp)
+    counts = np.array([len(gangs) for gangs in members], dtype=np.int64)
+    sources = np.concatenate([passed, first])
+    number = np.concatenate([passed, -1 - np.arange(len(members))])
+    profile = asked.profile[sources]
+    is_fold = number < 0
+    profile[is_fold] = asked.profiles.without_same[profile[is_fold]]
+    min_unit = np.where(is_fold, asked.aggregate[sources], asked.min_unit[sources])
+    aggregate = world.amounts[asked.aggregate[sources]]
+    aggregate[is_fold] *= counts[:, None]
+    order = np.argsort(-asked.profiles.priority[profile], kind="stable")
+    return Walk(
+        asked=asked,
+        dimensions=world.dimensions,
+        foldable=foldable,
+        members=members,
+        need=number[order],
+        profile=profile[order],
+        cluster=asked.cluster[sources][order],
+        aggregate=np.ascontiguousarray(aggregate[order]),
+        min_unit=min_unit[order],
     )
 
 
-def _amounts(units: Mapping[str, int]) -> Amounts:
-    return tuple(sorted((name, amount) for name, amount in units.items() if amount))
-
-
-def _fold(profile: NeedProfile, gangs: list[Need]) -> Row:
-    first = gangs[0]
-    arrivals = [gang.arrival_nanos for gang in gangs if gang.arrival_nanos]
-    need = Need(
-        cluster=first.cluster,
-        profile=profile,
-        aggregate=scale(first.aggregate, len(gangs)),
-        min_unit=first.aggregate,
-        arrival_nanos=min(arrivals, default=0),
+def _folds(asked: Asked, gangs: Rows) -> tuple[Rows, ...]:
+    """Foldable gangs that are alike, in order of (cluster, profile without Same, amounts)."""
+    if not len(gangs):
+        return ()
+    names = sorted(range(len(asked.clusters)), key=asked.clusters.__getitem__)
+    plain = asked.profiles.without_same
+    prints = [profile.fingerprint for profile in asked.profiles.values]
+    keys = (
+        _ranks(names)[asked.cluster[gangs]],
+        _ranks(sorted(range(len(prints)), key=prints.__getitem__))[plain[asked.profile[gangs]]],
+        _ranks(sorted(range(len(asked.amounts)), key=asked.amounts.__getitem__))[
+            asked.aggregate[gangs]
+        ],
     )
-    refs = (need.ref, *(gang.ref for gang in gangs))
-    return Row(need, tuple(dict.fromkeys(refs)), folded=True)
+    order = np.lexsort((gangs, *keys[::-1]))
+    sorted_keys = np.stack([key[order] for key in keys], axis=1)
+    is_new = np.any(sorted_keys[1:] != sorted_keys[:-1], axis=1)
+    return tuple(np.split(gangs[order], np.flatnonzero(is_new) + 1))
 
 
-class _Folder:
-    """Answers once per kind of gang whether one machine could hold all of it."""
+def _ranks(order: list[int]) -> Rows:
+    """The place of each value in an order."""
+    ranks = np.empty(len(order), dtype=np.intp)
+    ranks[order] = np.arange(len(order))
+    return ranks
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._large: dict[object, Mask] = {}
-        self._anywhere: dict[object, bool] = {}
-        self._in_cluster: dict[object, bool] = {}
-        snapshot = world.snapshot
-        free = (snapshot.state == State.IDLE) | (snapshot.state == State.SPECULATIVE)
-        self._free = np.bincount(snapshot.shape[free], minlength=len(snapshot.shapes.values)) > 0
 
-    def is_foldable(self, gang: Need) -> bool:
-        key = (gang.profile.requirements, _amounts(gang.aggregate))
-        if key not in self._anywhere:
-            covers = (self._world.alloc >= self._world.vector(gang.aggregate)).all(axis=1)
-            self._large[key] = self._world.matches(gang) & covers
-            self._anywhere[key] = bool((self._large[key] & self._free).any())
-        if self._anywhere[key] or not self._large[key].any():
-            return self._anywhere[key]
-        here = (gang.cluster, key)
-        if here not in self._in_cluster:
-            self._in_cluster[here] = any(
-                bool(self._large[key][self._world.bound(gang.cluster, state).shapes].any())
-                for state in (State.CONFIGURED, State.CONFIGURING)
-            )
-        return self._in_cluster[here]
+def _foldable(world: World) -> Mask:
+    """Which needs are gangs that one machine could hold whole."""
+    asked = world.asked
+    foldable = np.zeros(len(asked.needs), dtype=np.bool_)
+    gangs = np.flatnonzero(asked.profiles.is_gang[asked.profile])
+    if not len(gangs):
+        return foldable
+    sets = asked.profiles.requirement_set[asked.profile[gangs]].astype(np.int64)
+    packed = sets * len(asked.amounts) + asked.aggregate[gangs]
+    order = np.argsort(packed, kind="stable")
+    changes = np.flatnonzero(np.diff(packed[order])) + 1
+    for alike in np.split(order, changes):
+        requirements, amounts = divmod(int(packed[alike[0]]), len(asked.amounts))
+        members = gangs[alike]
+        if (world.amounts[amounts] > world.largest(requirements)).any():
+            continue
+        large = world.matching(requirements) & (world.alloc >= world.amounts[amounts]).all(axis=1)
+        if (large & world.is_free_shape).any():
+            foldable[members] = True
+        elif large.any():
+            clusters = asked.cluster[members]
+            held = [c for c in np.unique(clusters).tolist() if _holds(world, c, large)]
+            foldable[members] = np.isin(clusters, held)
+    return foldable
+
+
+def _holds(world: World, cluster: int, large: Mask) -> bool:
+    """Whether a cluster has a machine of these classes."""
+    name = world.asked.clusters[cluster]
+    return any(
+        bool(large[world.bound(name, state).shapes].any())
+        for state in (State.CONFIGURED, State.CONFIGURING)
+    )

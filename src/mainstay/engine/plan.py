@@ -1,15 +1,21 @@
 """What goes into a decision and what comes out of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.asked import Asked, ask
+from mainstay.engine.hints import Hint, hints
+from mainstay.engine.kinds import Kinds
+from mainstay.engine.orders import Kept
 from mainstay.engine.policy import Policy
 from mainstay.engine.quota import NO_QUOTA, Quota
+from mainstay.engine.rows import Walk
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.action import Action
 from mainstay.model.assignment import NeedRef
@@ -18,7 +24,7 @@ from mainstay.model.need import Need
 from mainstay.model.resources import Units
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Demand:
     """Everything the clusters ask for, and which of them have spoken since this process started."""
 
@@ -30,6 +36,11 @@ class Demand:
 
     quota: Quota = NO_QUOTA
     """The numbers this shard holds."""
+
+    @cached_property
+    def asked(self) -> Asked:
+        """The same in columns."""
+        return ask(self.needs)
 
 
 class Unmet(Enum):
@@ -105,7 +116,7 @@ class Memory:
 class Plan:
     """What should change. Actions: acquisitions, preempts, reclaims, deletes, each in its order."""
 
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     unsatisfied: tuple[Unsatisfied, ...]
     shortfalls: tuple[Shortfall, ...]
     gang_ages: Mapping[NeedRef, int]
@@ -113,15 +124,25 @@ class Plan:
 
     snapshot: Snapshot = field(repr=False)
     demand: Demand = field(repr=False)
-    needs: tuple[Need, ...] = field(repr=False)
-    """The demand as this cycle saw it, in walk order."""
-
+    walk: Walk = field(repr=False)
+    kept: Kept = field(repr=False)
+    kinds: Kinds | None = field(repr=False)
     owner: NDArray[np.int32] = field(repr=False)
     """Per row of the snapshot: the place in `needs` of the need that claims it, or -1."""
 
     policy: Policy
     until: float
     """When the next idle machine will have idled long enough."""
+
+    @cached_property
+    def needs(self) -> tuple[Need, ...]:
+        """The demand as this cycle saw it, in walk order."""
+        return tuple(self.walk.need_at(place) for place in range(len(self.walk)))
+
+    @cached_property
+    def hints(self) -> tuple[Hint, ...]:
+        """What else could be had, for each kind of need of each cluster."""
+        return hints(self.snapshot, self.demand.needs)
 
     @property
     def memory(self) -> Memory:

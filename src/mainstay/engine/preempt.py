@@ -7,9 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.cover import Coverage, acquirable_in_domain
-from mainstay.engine.normalize import Row
+from mainstay.engine.gangs import domains_of
+from mainstay.engine.lanes import is_short
+from mainstay.engine.rows import Mask, Row
+from mainstay.engine.sorting import sorted_by
 from mainstay.engine.take import take
-from mainstay.engine.world import Mask, World, sorted_by
+from mainstay.engine.world import NO_ROWS, World
+from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN
 from mainstay.model.ids import ClusterId
 from mainstay.model.texts import Rows
 
@@ -22,6 +26,9 @@ GRACES_S: Final = ((900_000, 10), (500_000, 30), (100_000, 120))
 """(gap above which, grace): the wider the gap, the less time a victim gets."""
 
 LONGEST_GRACE_S: Final = 600
+
+LISTS_MAX: Final = 256
+"""So many sorted lists of candidates are kept for needs that ask the same."""
 
 
 @dataclass(slots=True)
@@ -38,61 +45,107 @@ class Takings:
 def preempt(world: World, coverage: Coverage, heard: frozenset[ClusterId]) -> Takings:
     """For every need that is short, in walk order. Lowers what the coverage says is missing."""
     takings = Takings()
-    if not world.any_configured:
+    short = np.flatnonzero(is_short(coverage.missing) & ~coverage.parked)
+    if not world.any_configured or not len(short):
         return takings
-    taken = np.zeros(len(world.owner), dtype=np.bool_)
-    heard_codes = np.array([name in heard for name in world.snapshot.clusters])
-    for place, row in enumerate(coverage.rows):
-        if not coverage.is_short(place) or coverage.parked[place]:
+    stock = _Stock(world, coverage, heard)
+    for place in short.tolist():
+        if coverage.walk.is_gang[place] and coverage.choice_of(place).domain is None:
             continue
-        if row.is_gang and coverage.choice[place].domain is None:
-            continue
-        _preempt_for(world, coverage, place, heard=heard_codes, taken=taken, takings=takings)
+        _preempt_for(world, coverage, coverage.walk.row(place), stock, takings)
     return takings
 
 
 def _preempt_for(
-    world: World, coverage: Coverage, place: int, *, heard: Mask, taken: Mask, takings: Takings
+    world: World, coverage: Coverage, row: Row, stock: "_Stock", takings: Takings
 ) -> None:
-    row, missing = coverage.rows[place], coverage.missing[place].copy()
-    domain = coverage.choice[place].domain if row.is_gang else None
-    candidates = _candidates(world, row, domain, taken)
-    is_excess = (world.owner[candidates] < 0) & heard[world.snapshot.cluster[candidates]]
-    set_aside = np.empty(0, dtype=np.intp)
+    missing = coverage.missing[row.place].copy()
+    budget = coverage.allowance.budget(row.place)
+    domain = coverage.choice_of(row.place).domain if row.is_gang else None
+    if budget.is_free and not stock.has_any(row, domain):
+        return
+    set_aside = NO_ROWS
     if domain is not None:
-        set_aside = take(world, row, acquirable_in_domain(world, row, domain), missing)
-    excess = take(world, row, _by_price(world, candidates[is_excess]), missing)
-    rivals = _by_score(world, coverage, row, candidates[~is_excess])
-    victims = take(world, row, rivals, missing)
+        set_aside = take(world, row, acquirable_in_domain(world, row, domain), missing, budget)
+    excess = take(world, row, stock.excess(row, domain), missing, budget)
+    victims = take(world, row, stock.victims(row, domain), missing, budget)
     if domain is not None and (missing > 0).any():
         return
-    world.owner[set_aside] = place
-    taken[excess] = True
-    taken[victims] = True
-    takings.excess.update(dict.fromkeys(excess.tolist(), place))
-    takings.victims += [(victim, place) for victim in victims.tolist()]
-    coverage.missing[place][:] = missing
+    budget.commit()
+    world.owner[set_aside] = row.place
+    stock.taken[excess] = True
+    stock.taken[victims] = True
+    takings.excess.update(dict.fromkeys(excess.tolist(), row.place))
+    takings.victims += [(victim, row.place) for victim in victims.tolist()]
+    coverage.missing[row.place] = missing
 
 
-def _candidates(world: World, row: Row, domain: int | None, taken: Mask) -> Rows:
-    """Configured machines that fit, in the domain if there is one, and are not taken yet."""
-    classes = world.fits(row.need)
-    if domain is not None:
-        classes = classes & (world.domains(row.need).code == domain)
-    rows = world.rows_of_classes(classes)
-    return rows[~taken[rows]]
+class _Stock:
+    """The Configured machines as phase 2 sees them: excess, and what stands in whose service."""
+
+    def __init__(self, world: World, coverage: Coverage, heard: frozenset[ClusterId]) -> None:
+        self._world = world
+        self.taken: Mask = np.zeros(len(world.owner), dtype=np.bool_)
+        rows, start = world.configured_by_class
+        is_heard = np.array([name in heard for name in world.snapshot.clusters])
+        excess = (world.owner[rows] < 0) & is_heard[world.snapshot.cluster[rows]]
+        self._is_excess: Mask = np.zeros(len(world.owner), dtype=np.bool_)
+        self._is_excess[rows] = excess
+        self._standing = np.zeros(len(world.owner), dtype=np.int64)
+        self._standing[rows] = victim_priority(world, coverage, rows)
+        held = np.flatnonzero(np.diff(start))
+        weakest = np.where(excess, PRIORITY_MIN - 1, self._standing[rows])
+        self._weakest = np.full(len(world.alloc), PRIORITY_MAX + 1, dtype=np.int64)
+        self._weakest[held] = np.minimum.reduceat(weakest, start[held])
+        self._listed: dict[tuple[object, ...], Rows] = {}
+
+    def has_any(self, row: Row, domain: int | None) -> bool:
+        """Whether there was anything to take when the phase began."""
+        weakest = self._weakest[self._classes(row, domain)].min(initial=PRIORITY_MAX + 1)
+        return bool(weakest < row.need.profile.priority)
+
+    def excess(self, row: Row, domain: int | None) -> Rows:
+        """What nobody claims, the cheapest first."""
+        key = (row.requirement_set, row.min_unit, row.need.profile.same_keys, domain)
+        if key not in self._listed:
+            rows = self._candidates(row, domain)
+            self._keep(key, _by_price(self._world, rows[self._is_excess[rows]]))
+        rows = self._listed[key]
+        return rows[~self.taken[rows]]
+
+    def victims(self, row: Row, domain: int | None) -> Rows:
+        """What serves somebody of strictly lower priority, the best victim first."""
+        priority = row.need.profile.priority
+        key = (row.requirement_set, row.min_unit, row.need.profile.same_keys, domain, priority)
+        if key not in self._listed:
+            rows = self._candidates(row, domain)
+            rows = rows[~self._is_excess[rows] & (self._standing[rows] < priority)]
+            self._keep(key, _by_score(self._world, rows, priority - self._standing[rows]))
+        rows = self._listed[key]
+        return rows[~self.taken[rows]]
+
+    def _classes(self, row: Row, domain: int | None) -> Mask:
+        classes = self._world.fits(row)
+        if domain is None:
+            return classes
+        here: Mask = classes & (domains_of(self._world, row).code == domain)
+        return here
+
+    def _candidates(self, row: Row, domain: int | None) -> Rows:
+        return self._world.rows_of_classes(self._classes(row, domain))
+
+    def _keep(self, key: tuple[object, ...], rows: Rows) -> None:
+        if len(self._listed) >= LISTS_MAX:
+            self._listed.clear()
+        self._listed[key] = rows
 
 
 def _by_price(world: World, rows: Rows) -> Rows:
     return rows[sorted_by(world.snapshot.price_per_hour[rows], world.snapshot.rank[rows])]
 
 
-def _by_score(world: World, coverage: Coverage, row: Row, rows: Rows) -> Rows:
-    """Those of strictly lower priority, the best victim first."""
-    priority = row.need.profile.priority
-    standing = victim_priority(world, coverage, rows)
-    lower = standing < priority
-    rows, gap = rows[lower], priority - standing[lower]
+def _by_score(world: World, rows: Rows, gap: NDArray[np.int64]) -> Rows:
+    """The best victim first."""
     views = world.snapshot.assignments
     codes = world.snapshot.assignment[rows]
     interruption = np.maximum(PENALTY_FLOOR_DOLLARS, views.interruption_penalty_dollars[codes])
@@ -108,6 +161,12 @@ def victim_priority(world: World, coverage: Coverage, rows: Rows) -> NDArray[np.
     assigned = world.snapshot.assignments.priority[world.snapshot.assignment[rows]]
     claiming = coverage.priorities[world.owner[rows]]
     return np.maximum(assigned.astype(np.int64), claiming)
+
+
+def graces_s(world: World, coverage: Coverage, victims: Rows, places: Rows) -> Rows:
+    """How long the workloads of each victim have to leave for the need it is taken for."""
+    gaps = coverage.priorities[places] - victim_priority(world, coverage, victims)
+    return np.array([grace_s(gap) for gap in gaps.tolist()], dtype=np.intp)
 
 
 def grace_s(gap: int) -> int:

@@ -17,8 +17,9 @@ def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Collection
     """Configured machines nobody claims: clusters ascending, dearest and least valued first."""
     snapshot = world.snapshot
     heard_codes = np.array([name in heard for name in snapshot.clusters])
-    kept = world.kept_rows()
-    unclaimed = kept[(world.owner[kept] < 0) & (snapshot.state[kept] == State.CONFIGURED)]
+    kept = world.kept.rows
+    unclaimed = kept[world.owner[kept] < 0]
+    unclaimed = unclaimed[snapshot.state[unclaimed] == State.CONFIGURED]
     unclaimed = unclaimed[heard_codes[snapshot.cluster[unclaimed]]]
     unclaimed = unclaimed[~np.isin(unclaimed, list(preempted))]
     codes = snapshot.cluster[unclaimed]

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mainstay.engine.normalize import Row
+from mainstay.engine.allowance import Budget
+from mainstay.engine.rows import Row
 from mainstay.engine.take import additions
 from mainstay.engine.world import NO_ROWS, Vector, World
 from mainstay.model.need import Spread, WhenUnsatisfiable
@@ -19,14 +20,14 @@ def strict_spread(row: Row) -> Spread | None:
     return None
 
 
-def take_spread(world: World, row: Row, spread: Spread, credited: Rows, missing: Vector) -> Rows:
-    """The machines to acquire, evenly; lowers `missing` by what they add."""
+def take_spread(world: World, row: Row, spread: Spread, missing: Vector, budget: Budget) -> Rows:
+    """The machines to acquire, evenly with what was credited; lowers `missing` by what they add."""
     pools = {
-        state: _open(world, row, world.pool(row.need, state).rows, missing)
+        state: _open(world, row, world.pool(row, state).rows, missing)
         for state in (State.IDLE, State.SPECULATIVE)
     }
-    spreader = _Spreader(world, row, spread, missing)
-    spreader.count(credited, 1)
+    spreader = _Spreader(world, row, spread, missing, budget)
+    spreader.count(np.flatnonzero(world.owner == row.place), 1)
     for pool in pools.values():
         spreader.count(pool, 0)
     taken = [row for state, pool in pools.items() for row in spreader.take(pool, state)]
@@ -43,8 +44,10 @@ def _open(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:
 class _Spreader:
     """Counts machines per value of the topology key and takes the next where it may lie."""
 
-    def __init__(self, world: World, row: Row, spread: Spread, missing: Vector) -> None:
-        self._world, self._row, self._missing = world, row, missing
+    def __init__(
+        self, world: World, row: Row, spread: Spread, missing: Vector, budget: Budget
+    ) -> None:
+        self._world, self._row, self._missing, self._budget = world, row, missing, budget
         self._skew = max(1, spread.max_skew)
         codes, values = world.snapshot.shapes.attribute(spread.topology_key)
         self._value_of_shape = [values[code] for code in codes.tolist()]
@@ -58,7 +61,8 @@ class _Spreader:
 
     def take(self, pool: Rows, state: State) -> list[int]:
         """From one pool, until nothing is missing or nowhere is left to lie."""
-        cost = self._world.pool_cost(self._row.need, pool, state).tolist()
+        bucket = self._row.need.profile.interruption_penalty_bucket
+        cost = self._world.pool_cost(pool, state, bucket).tolist()
         added = additions(self._world, self._row, pool)
         waiting = self._queues(pool)
         taken = []
@@ -75,6 +79,8 @@ class _Spreader:
                 break
             value = min(heads)[1]
             place = waiting[value].pop()
+            if not self._budget.take(int(pool[place])):
+                continue
             self._counts[value] += 1
             np.maximum(0, self._missing - added[place], out=self._missing)
             taken.append(int(pool[place]))

@@ -5,31 +5,28 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mainstay.engine.normalize import Row
+from mainstay.engine.allowance import Budget
+from mainstay.engine.rows import Matrix, Row
 from mainstay.engine.world import NO_ROWS, Vector, World
 from mainstay.model.texts import Rows
 
 _CHUNK: Final = 1024
 
 
-def adds_by_class(world: World, row: Row) -> NDArray[np.int64]:
-    """What a machine of each class adds: its alloc, or whole min units for a folded row."""
-    if row.folded and any(row.need.min_unit.values()):
-        return world.whole_units(row.need.min_unit)
-    return world.alloc
-
-
-def additions(world: World, row: Row, rows: Rows) -> NDArray[np.int64]:
+def additions(world: World, row: Row, rows: Rows) -> Matrix:
     """What each of some machines adds."""
-    added: NDArray[np.int64] = adds_by_class(world, row)[world.snapshot.shape[rows]]
+    added: Matrix = world.adds(row)[world.snapshot.shape[rows]]
     return added
 
 
-def take(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:
+def take(world: World, row: Row, rows: Rows, missing: Vector, budget: Budget | None = None) -> Rows:
     """The machines to claim, in order, until nothing is missing; lowers `missing` by what they add.
 
-    A machine that adds nothing that is still missing is passed over.
+    A machine that adds nothing that is still missing, or that the budget has no room for, is passed
+    over.
     """
+    if budget is not None and not budget.is_free:
+        return rows[_take_singly(additions(world, row, rows), missing, rows, budget)]
     taken = []
     start = 0
     while start < len(rows) and (missing > 0).any():
@@ -47,7 +44,7 @@ def _guess(first: Vector, missing: Vector) -> int:
     return min(_CHUNK, max(needed, 1))
 
 
-def _take_chunk(added: NDArray[np.int64], missing: Vector) -> NDArray[np.intp]:
+def _take_chunk(added: Matrix, missing: Vector) -> NDArray[np.intp]:
     wanted = np.flatnonzero(missing > 0)
     amounts = added[:, wanted]
     if not (amounts > 0).all():
@@ -59,11 +56,15 @@ def _take_chunk(added: NDArray[np.int64], missing: Vector) -> NDArray[np.intp]:
     return np.arange(count)
 
 
-def _take_singly(added: NDArray[np.int64], missing: Vector) -> NDArray[np.intp]:
-    """The same where some machine lacks a dimension: one by one."""
+def _take_singly(
+    added: Matrix, missing: Vector, rows: Rows = NO_ROWS, budget: Budget | None = None
+) -> NDArray[np.intp]:
+    """The same one by one: where some machine lacks a dimension, or the budget is limited."""
     taken = []
     for place in np.flatnonzero((added[:, missing > 0] > 0).any(axis=1)).tolist():
         if not ((added[place] > 0) & (missing > 0)).any():
+            continue
+        if budget is not None and not budget.take(int(rows[place])):
             continue
         np.maximum(0, missing - added[place], out=missing)
         taken.append(place)

@@ -1,6 +1,6 @@
 """The frozen copy that decisions read: columns, tables and ids of one revision."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -47,6 +47,8 @@ class Snapshot:
     machines_of_shape: NDArray[np.int64]
     assignments: AssignmentView
     log: LogView
+    lineage: object = field(default_factory=object, compare=False, repr=False)
+    """The same for all snapshots of one inventory."""
 
     def __len__(self) -> int:
         return len(self.order)
@@ -82,6 +84,10 @@ class Snapshot:
     def allocatable_of(self, row: int) -> Resources:
         """What a machine says it provides, when that differs from what it is."""
         return self.shapes.values[self.shape.item(row)].allocatable
+
+    def changed_from(self, earlier: "Snapshot") -> Changes | None:
+        """What was written since an earlier snapshot; None when that cannot be told."""
+        return self.changes(earlier.revision) if earlier.lineage is self.lineage else None
 
     def changes(self, since: int) -> Changes | None:
         """What was written after revision `since`; None when that is too long ago to tell."""

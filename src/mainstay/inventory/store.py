@@ -94,6 +94,7 @@ class Store:
         self._free: list[int] = []
         self._dirty: set[str] = set(HOT)
         self._snapshot: Snapshot | None = None
+        self._lineage = object()
         self._recycled = 0
 
     def __len__(self) -> int:
@@ -277,6 +278,7 @@ class Store:
             machines_of_shape=frozen(self.shapes.users()),
             assignments=self.assignments.view(),
             log=self.log.view(),
+            lineage=self._lineage,
             **copied,
         )
         return self._snapshot

@@ -1,200 +1,66 @@
 """Hand-checked scenarios, each for the plain engine and for the real one.
 
 The numbers S.. are those of the scenarios collected from the Go reference; where our rules depart
-from it, the test says what ours are. `G` is a machine with eight GPUs for a dollar per hour.
+from it, the test says what ours are.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from mainstay.engine.decide import decide
 from mainstay.engine.plan import Memory
-from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.action import ActionKind
-from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef
+from mainstay.model.assignment import Assignment, NeedRef
 from mainstay.model.cost import bucket_for
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.need import (
     Need,
-    NeedProfile,
     Operator,
     Requirement,
-    Spread,
-    WhenUnsatisfiable,
 )
-from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType, HostRef, Profile
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType
 from mainstay.model.resources import Resources
 from mainstay.model.state import State
+from oracles.awkward import leaving
 from oracles.fleets import NOW, RACK, World, world_of
-from oracles.plain_engine import PlainPlan, plain_decide
-
-GPU: Final = "nvidia.com/gpu"
-G: Final = Resources({GPU: "8"})
-GIB: Final = 1 << 20
-X, Y, Z = "x", "y", "z"
-
-IDLE, SPECULATIVE, CREATING = State.IDLE, State.SPECULATIVE, State.CREATING
-CONFIGURING, CONFIGURED, DRAINING = State.CONFIGURING, State.CONFIGURED, State.DRAINING
-
-SAME_ZONE: Final = (Requirement(ZONE_KEY, Operator.SAME),)
-SAME_RACK: Final = (Requirement(RACK, Operator.SAME),)
-
-B, P, PRE, R, D = (
-    ActionKind.BOOTSTRAP, ActionKind.PROVISION, ActionKind.PREEMPT, ActionKind.RECLAIM,
-    ActionKind.DELETE,
-)  # fmt: skip
-
-Decide = Callable[[World], PlainPlan]
-
-
-def plainly(world: World) -> PlainPlan:
-    return plain_decide(world.machines, world.demand, world.memory, Policy(), world.now)
-
-
-def really(world: World) -> PlainPlan:
-    snapshot = world.inventory().snapshot()
-    plan = decide(snapshot, world.demand, world.memory, Policy(), world.now)
-    claimed = frozenset(plan.claimed_ids())
-    return PlainPlan(plan.actions, claimed, plan.unsatisfied, plan.shortfalls, plan.memory)
-
-
-@pytest.fixture(params=[plainly, really], ids=["plain", "real"])
-def decide_like(request: pytest.FixtureRequest) -> Decide:
-    """Either engine, as a function of a world."""
-    found: Decide = request.param
-    return found
-
-
-def machine(id_: str, state: State = IDLE, **given: Any) -> Machine:
-    """A G by default. `cluster` binds it; `ref` is the need it is assigned to."""
-    bound = state in {CONFIGURING, CONFIGURED, DRAINING}
-    labels = {RACK: given["rack"]} if "rack" in given else {}
-    return Machine(
-        id=MachineId(id_),
-        state=state,
-        profile=Profile(
-            given.get("type", "a3"),
-            given.get("zone", "zone-a"),
-            given.get("capacity", CapacityType.BARE_METAL),
-            given.get("has", G),
-            tuple(labels.items()),
-        ),
-        host=None if state in {SPECULATIVE, CREATING} else HostRef("sim", id_),
-        cluster=ClusterId(given.get("cluster", X)) if bound else None,
-        allocatable=given.get("allocatable", Resources({})),
-        price_per_hour=given.get("price", 1.0),
-        interruption_probability=given.get("chance", 0.0),
-        assignment=assignment(**given),
-    )
-
-
-def assignment(
-    ref: NeedRef | None = None,
-    priority: int | None = None,
-    penalties: tuple[float | None, float | None] = (None, None),
-    drained_for: NeedRef | None = None,
-    **_: object,
-) -> Assignment:
-    if ref is None and priority is None and penalties == (None, None) and drained_for is None:
-        return NO_ASSIGNMENT
-    return Assignment(
-        fingerprint=ref.fingerprint if ref else None,
-        group=ref.group if ref else None,
-        cluster=ref.cluster if ref else None,
-        priority=priority,
-        interruption_penalty_dollars=penalties[0],
-        reclamation_penalty_dollars=penalties[1],
-        drained_for=drained_for,
-    )
-
-
-def several(ids: str, state: State = IDLE, **given: Any) -> list[Machine]:
-    """Machines that are alike but for their ids."""
-    return [machine(id_, state, **given) for id_ in ids.split()]
-
-
-def numbered(count: int, name: str, state: State = IDLE, **given: Any) -> list[Machine]:
-    return [machine(f"{name}-{number:03}", state, **given) for number in range(count)]
-
-
-def need(gpus: int = 8, cluster: str = X, **given: Any) -> Need:
-    """`gpus` GPUs in units of eight; `wants` and `unit` say something else."""
-    profile = NeedProfile(
-        requirements=given.get("requires", ()),
-        spread=given.get("spread", ()),
-        priority=given.get("priority", 10),
-        interruption_penalty_bucket=given.get("interruption", 0),
-        reclamation_penalty_bucket=given.get("reclamation", 0),
-    )
-    return Need(
-        cluster=ClusterId(cluster),
-        profile=profile,
-        aggregate=given.get("wants", {GPU: gpus}),
-        min_unit=given.get("unit", {GPU: 8}),
-        arrival_nanos=given.get("arrival", 0),
-        group=given.get("group", ""),
-    )
-
-
-def gang(gpus: int, cluster: str = X, **given: Any) -> Need:
-    return need(gpus, cluster, **{"requires": SAME_ZONE, **given})
-
-
-def spread(key: str, skew: int, *, hard: bool = True) -> tuple[Spread, ...]:
-    when = WhenUnsatisfiable.DO_NOT_SCHEDULE if hard else WhenUnsatisfiable.SCHEDULE_ANYWAY
-    return (Spread(key, skew, when),)
-
-
-def done(plan: PlainPlan) -> list[tuple[ActionKind, str]]:
-    return [(action.kind, action.machine) for action in plan.actions]
-
-
-def short(plan: PlainPlan) -> list[Mapping[str, int]]:
-    """What each unsatisfied need misses after phase 1."""
-    return [row.deficit for row in plan.unsatisfied]
-
-
-def unresolved(plan: PlainPlan) -> list[Mapping[str, int]]:
-    return [row.unresolved for row in plan.unsatisfied]
-
-
-def zones(world: World, plan: PlainPlan) -> list[str]:
-    return sorted(world.machines[action.machine][0].profile.zone for action in plan.actions)
-
-
-def all_of(kind: ActionKind, ids: str) -> list[tuple[ActionKind, str]]:
-    return [(kind, id_) for id_ in ids.split()]
-
-
-def cpus(count: int) -> Resources:
-    return Resources({"cpu": str(count)})
-
-
-def small_gang(cores: int, cluster: str = X, **given: Any) -> Need:
-    """A gang in one rack; a machine of that many cores holds it whole."""
-    wants = {"cpu": cores * 1000}
-    return need(0, cluster, **{"requires": SAME_RACK, "wants": wants, "unit": {}, **given})
-
-
-def hog(cluster: str = X, cores: int = 16, **given: Any) -> Need:
-    """Takes that many cores before anybody else."""
-    return need(0, cluster, priority=9_000, wants={"cpu": cores * 1000}, unit={}, **given)
-
-
-def stripped(gang: Need) -> NeedProfile:
-    profile = gang.profile
-    return NeedProfile(
-        tuple(r for r in profile.requirements if r.operator is not Operator.SAME),
-        profile.spread,
-        profile.priority,
-        profile.interruption_penalty_bucket,
-        profile.reclamation_penalty_bucket,
-    )
+from oracles.plain_engine import Entry, PlainPlan
+from oracles.scenes import (
+    CONFIGURED,
+    CONFIGURING,
+    CREATING,
+    DRAINING,
+    GIB,
+    GPU,
+    IDLE,
+    PRE,
+    SAME_RACK,
+    SPECULATIVE,
+    B,
+    D,
+    Decide,
+    P,
+    R,
+    X,
+    Y,
+    all_of,
+    cpus,
+    done,
+    gang,
+    hog,
+    machine,
+    need,
+    numbered,
+    several,
+    short,
+    small_gang,
+    spread,
+    stripped,
+    unresolved,
+    zones,
+)
 
 
 class TestNormalisation:
@@ -547,7 +413,7 @@ class TestGang:
         """S27, restated: all or nothing."""
         fleet = [*several("a b c", zone="za"), *several("d e f", zone="zb")]
 
-        plan = decide_like(world_of(fleet, [gang(40)]))
+        plan = decide_like(world_of([*fleet, *leaving({GPU: 40})], [gang(40)]))
 
         (row,) = plan.unsatisfied
         assert (done(plan), plan.claimed_ids()) == ([], [])
@@ -595,7 +461,7 @@ class TestGang:
         words = fleet.split()[::-1] if turn else fleet.split()
         machines = racks(" ".join(words))
 
-        plan = decide_like(world_of(machines, needs))
+        plan = decide_like(world_of([*machines, *leaving(needs[0].aggregate)], needs))
 
         told = {row.need.group: row.domain for row in plan.unsatisfied if row.need == needs[0]}
         acquired = {m.profile.attribute(RACK) for m in machines
@@ -607,9 +473,8 @@ class TestGang:
         b_shape = Resources({"cpu": "8", "memory": "16Gi"})
         fleet = [*racks("a:16,16,16,16"), *several("x y", rack="b", has=b_shape)]
 
-        plan = decide_like(
-            world_of(fleet, [small_gang(0, wants={"cpu": 16_000, "memory": 64 * GIB})])
-        )
+        wants = {"cpu": 16_000, "memory": 64 * GIB}
+        plan = decide_like(world_of([*fleet, *leaving(wants)], [small_gang(0, wants=wants)]))
 
         assert [row.domain for row in plan.unsatisfied] == [("b",)]
 
@@ -632,7 +497,7 @@ class TestGang:
         ]
         wanted = gang(0, wants=dict(zip("pq", case.wants, strict=True)), unit={})
 
-        plan = decide_like(world_of(fleet, [wanted]))
+        plan = decide_like(world_of([*fleet, *leaving(wanted.aggregate)], [wanted]))
 
         assert [row.domain for row in plan.unsatisfied] == [(case.domain,)]
 
@@ -843,7 +708,7 @@ class TestGang:
     ) -> None:
         """S44."""
         wanted = gang(96)
-        fleet = several("a b c")
+        fleet = [*several("a b c"), *leaving(wanted.aggregate)]
         parked_at = []
 
         memory = Memory.empty()
@@ -1254,7 +1119,7 @@ class TestRelease:
         since = inventory.idle_since(changed.id)
 
         world = world_of([changed], heard=[X])
-        plan = decide_like(World({changed.id: (changed, since)}, world.demand, world.memory))
+        plan = decide_like(World({changed.id: Entry(changed, since)}, world.demand, world.memory))
 
         assert done(plan) == ([(D, "a")] if deleted else [])
 
