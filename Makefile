@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev packages lock up check test unit soak bench docs clean
+.PHONY: help install install-dev packages lock up check test unit soak bench proto docs clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,7 @@ up: install ## run the product (Ctrl-C stops it)
 check: install-dev ## format, lint, types, import contracts, sizes: fast
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/proto.py --check
 	@$(BIN)/lint-imports --no-cache >.venv/contracts.txt || { cat .venv/contracts.txt; exit 1; }
 	@$(BIN)/pytest -q tests/architecture/test_sizes.py
 
@@ -36,6 +37,9 @@ soak: install-dev ## the long random tests: twenty times the budget of `make tes
 
 bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json
+
+proto: install-dev ## generate wire/pb from proto/
+	@$(BIN)/python tools/proto.py --write
 
 docs: install-dev ## write the generated pages and render docs/ into site/
 	@$(BIN)/python tools/reference_pages.py --write

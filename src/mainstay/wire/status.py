@@ -1,0 +1,98 @@
+"""Our errors as gRPC statuses and back: one table, with no reading of message texts.
+
+A status says less than an error. Between two of us the error's code travels in the trailing
+metadata; a peer that does not know it goes by the status, and so do we where the two disagree.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import grpc
+
+from mainstay.model.calls import Call, NotSupported, Status, error_of, status_of
+from mainstay.model.errors import (
+    Fenced,
+    IllegalTransition,
+    MainstayError,
+    NoCapacity,
+    Rejected,
+    Unavailable,
+    UnknownMachine,
+)
+
+CODE_KEY: Final = "mainstay-code"
+"""The key of the trailing metadata that carries an error's code."""
+
+READS: Final = frozenset({Call.GET, Call.LIST})
+
+
+class NotAllowed(Rejected):
+    """The certificate is none of ours, or not one for this call."""
+
+    code = "not_allowed"
+    what_to_do = "use a certificate that may make this call"
+
+
+_BY_NUMBER: Final[Mapping[int, grpc.StatusCode]] = MappingProxyType(
+    {code.value[0]: code for code in grpc.StatusCode}
+)
+
+# Statuses that no contract names, by what a caller should do about them.
+_OTHERS: Final[Mapping[grpc.StatusCode, type[MainstayError]]] = MappingProxyType({
+    grpc.StatusCode.PERMISSION_DENIED: NotAllowed,
+    grpc.StatusCode.UNAUTHENTICATED: NotAllowed,
+    grpc.StatusCode.ALREADY_EXISTS: Rejected,
+    grpc.StatusCode.OUT_OF_RANGE: Rejected,
+})  # fmt: skip
+
+# A read is not fenced and takes no capacity: a peer that says so means itself.
+_READ_AS_UNAVAILABLE: Final = frozenset({
+    grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED,
+})  # fmt: skip
+
+_BY_CODE: Final[Mapping[str, type[MainstayError]]] = MappingProxyType({
+    kind.code: kind
+    for kind in (
+        Fenced, IllegalTransition, NoCapacity, NotSupported, Rejected, Unavailable, UnknownMachine,
+    )
+})  # fmt: skip
+
+Metadata = Iterable[tuple[str, str | bytes]]
+
+
+def grpc_code(error: MainstayError) -> grpc.StatusCode:
+    """The status that a server answers with."""
+    if isinstance(error, NotAllowed):
+        return grpc.StatusCode.PERMISSION_DENIED
+    return _BY_NUMBER[status_of(error).value]
+
+
+def trailer(error: MainstayError) -> tuple[tuple[str, str], ...]:
+    """What goes beside the status, for one of us."""
+    return ((CODE_KEY, error.code),)
+
+
+def error_from(
+    code: grpc.StatusCode, details: str, *, call: Call | None = None, metadata: Metadata = ()
+) -> MainstayError:
+    """The error that an answer stands for; always one of ours, whatever the peer sent."""
+    if call in READS and code in _READ_AS_UNAVAILABLE:
+        return Unavailable(f"{call}: {details}")
+    told = _BY_CODE.get(_told(metadata))
+    if told is not None and grpc_code(told("")) is code:
+        return told(details)
+    if code in _OTHERS:
+        return _OTHERS[code](details)
+    status = _contract_status(code)
+    return Unavailable(f"{code.name}: {details}") if status is None else error_of(status, details)
+
+
+def _told(metadata: Metadata) -> str:
+    codes = [value for key, value in metadata if key == CODE_KEY]
+    return codes[0] if len(codes) == 1 and isinstance(codes[0], str) else ""
+
+
+def _contract_status(code: grpc.StatusCode) -> Status | None:
+    number = code.value[0]
+    return Status(number) if number in {status.value for status in Status} else None
