@@ -8,7 +8,7 @@ from mainstay.model.action import Action
 from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
-from mainstay.model.need import Need, NeedProfile, Operator
+from mainstay.model.need import Need, NeedProfile, Operator, WhenUnsatisfiable
 from mainstay.model.resources import Units, covers, scale
 from mainstay.model.state import State
 from oracles.plain_quota import Spent
@@ -200,3 +200,10 @@ def refs_of(need: Need) -> frozenset[NeedRef]:
     if not need.profile.same_keys:
         return frozenset({need.ref})
     return frozenset({need.ref, NeedRef(need.cluster, without_same(need.profile).fingerprint, "")})
+
+
+def hard_spread(need: Need) -> tuple[str, int] | None:
+    for spread in sorted(need.profile.spread, key=lambda s: s.topology_key):
+        if spread.when_unsatisfiable is WhenUnsatisfiable.DO_NOT_SCHEDULE:
+            return spread.topology_key, max(1, spread.max_skew)
+    return None

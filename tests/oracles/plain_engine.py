@@ -17,7 +17,7 @@ from mainstay.model.action import Action, ActionKind
 from mainstay.model.cost import UPPER_BOUND_DOLLARS
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
-from mainstay.model.need import Need, WhenUnsatisfiable
+from mainstay.model.need import Need
 from mainstay.model.profile import CapacityType
 from mainstay.model.resources import Units
 from mainstay.model.state import State
@@ -29,6 +29,7 @@ from oracles.plain_demand import (
     domain_of,
     fits,
     gather,
+    hard_spread,
     keep_order,
     matches,
     walk_order,
@@ -111,7 +112,7 @@ def cover(book: Book, rows: Sequence[Row]) -> None:
             if row.missing:
                 acquire(book, row)
     for row in rows:
-        if row.is_gang and row.missing:
+        if row.missing:
             protect(book, row)
 
 
@@ -212,13 +213,6 @@ def acquire(book: Book, row: Row) -> None:
         book.acquired.append(Action(action, machine.id, row.need.cluster, row.need.ref))
 
 
-def hard_spread(need: Need) -> tuple[str, int] | None:
-    for spread in sorted(need.profile.spread, key=lambda s: s.topology_key):
-        if spread.when_unsatisfiable is WhenUnsatisfiable.DO_NOT_SCHEDULE:
-            return spread.topology_key, max(1, spread.max_skew)
-    return None
-
-
 def gather_spread(
     row: Row, pool: Sequence[Machine], spent: Spent, key: str, skew: int
 ) -> tuple[list[Machine], dict[str, int]]:
@@ -250,8 +244,10 @@ def gatherable(row: Row, missing: Units, machines: Iterable[Machine]) -> list[Ma
 
 def protect(book: Book, row: Row) -> None:
     near = book.in_state(State.CONFIGURED, State.CONFIGURING, cluster=row.need.cluster)
-    own = [m for m in near if assigned_ref(m) == row.need.ref and matches(row.need, m)]
-    book.claim(row, book.unclaimed(own))
+    beyond = not any(fits(row.need, m) for m in book.fleet if m.state is not State.FAILED)
+    own = [m for m in near if assigned_ref(m) == row.need.ref]
+    kept = [m for m in own if beyond or (row.is_gang and matches(row.need, m))]
+    book.claim(row, book.unclaimed(kept))
 
 
 # 3. Preempt
@@ -346,5 +342,5 @@ def is_expired(machine: Machine, idle_since: float | None, policy: Policy, now: 
         CapacityType.ON_DEMAND: policy.hold_on_demand_s,
         CapacityType.SPOT: policy.hold_spot_s,
     }
-    hold = holds.get(machine.profile.capacity_type)
-    return hold is not None and idle_since is not None and now - idle_since >= hold
+    hold = holds.get(machine.profile.capacity_type, 0.0)
+    return bool(hold) and idle_since is not None and now - idle_since >= hold

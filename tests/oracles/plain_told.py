@@ -9,7 +9,7 @@ from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import Fingerprint
 from mainstay.model.resources import add
 from mainstay.model.state import State
-from oracles.plain_demand import Book, Row, fits
+from oracles.plain_demand import Book, Row, contributes, fits, hard_spread, wanted
 
 SHORTFALLS_MAX: Final = 100
 
@@ -29,14 +29,26 @@ def tell_unsatisfied(book: Book, row: Row) -> Unsatisfied:
 
 def reason_of(book: Book, row: Row) -> Unmet:
     """The first that applies."""
-    supply = book.in_state(State.IDLE, State.SPECULATIVE, State.CONFIGURED)
+    supply = [
+        m
+        for m in book.in_state(State.IDLE, State.SPECULATIVE, State.CONFIGURED)
+        if fits(row.need, m)
+        and book.claims.get(m.id) is not row
+        and contributes(row, wanted(row.need.aggregate), m)
+    ]
+    left = [
+        m
+        for m in book.unclaimed(book.in_state(State.IDLE, State.SPECULATIVE))
+        if fits(row.need, m) and contributes(row, row.unresolved, m)
+    ]
     stuck = row.parked or row.domain is None or not row.satisfiable
+    closed = hard_spread(row.need) is not None and bool(left)
     reasons = {
         Unmet.WAITING: not row.unresolved,
         Unmet.IMPOSSIBLE: row.hopeless,
         Unmet.QUOTA: row.passed_over,
-        Unmet.TOPOLOGY: row.is_gang and stuck,
-        Unmet.NO_SUPPLY: not any(fits(row.need, m) for m in supply),
+        Unmet.TOPOLOGY: stuck if row.is_gang else closed,
+        Unmet.NO_SUPPLY: not supply,
         Unmet.PREEMPTION_EXHAUSTED: row.drains,
         Unmet.STARVED: True,
     }

@@ -13,12 +13,12 @@ from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.errors import Rejected
-from mainstay.model.ids import MachineId
+from mainstay.model.ids import ClusterId, MachineId
 from mainstay.sim import laws
 from mainstay.sim.loop import run, start
 from mainstay.sim.scene import SCENES
-from mainstay.sim.spec import Event, LoopSpec, parse_event, parse_settings, replay
-from mainstay.sim.world import Loop
+from mainstay.sim.spec import SETTINGS, Event, LoopSpec, parse_event, parse_settings, replay
+from mainstay.sim.world import Loop, machines
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,7 +26,17 @@ EVERYTHING = LoopSpec(
     seed=7,
     cycles=30,
     scene="gang",
-    events=tuple(map(parse_event, ("lose@3:train=1", "fail@4=1", "scale@9:train=50"))),
+    events=tuple(
+        map(
+            parse_event,
+            (
+                "lose@3:train=1",
+                "fail@4=1",
+                "scale@9:train=50",
+                "mute@5:train=2",
+            ),
+        )
+    ),
     create_dwell=2,
     configure_dwell=1,
     drain_dwell=1,
@@ -34,8 +44,16 @@ EVERYTHING = LoopSpec(
     losses=2,
     reclaim_cap=True,
     restart_at=11,
+    echo=False,
     echo_create=False,
+    drop_per_mille=100,
+    repeat_per_mille=100,
+    racing=True,
+    drift_per_mille=100,
+    drift_reorders=True,
 )
+
+SMALL = [name for name in SCENES if not name.startswith("s")] + ["shared", "s86-aligned"]
 
 
 def answer(capsys: Captured, *words: str) -> tuple[int, Any]:
@@ -44,9 +62,16 @@ def answer(capsys: Captured, *words: str) -> tuple[int, Any]:
 
 
 class TestReplay:
-    @pytest.mark.parametrize("scene", SCENES)
+    def test_the_spec_of_everything_leaves_no_setting_out(self) -> None:
+        plain = LoopSpec(seed=7, cycles=30)
+
+        assert [
+            name for name in SETTINGS if getattr(EVERYTHING, name) == getattr(plain, name)
+        ] == []
+
+    @pytest.mark.parametrize("scene", SMALL)
     def test_the_same_spec_gives_the_same_run(self, scene: str) -> None:
-        spec = dataclasses.replace(EVERYTHING, scene=scene, events=())
+        spec = dataclasses.replace(EVERYTHING, cycles=20, scene=scene, events=())
 
         assert run(spec).history == run(spec).history
 
@@ -93,26 +118,36 @@ class TestReplay:
 
 
 class TestWords:
-    @pytest.mark.parametrize("text", ["lose@3:web=1", "fail@4=1", "scale@9:web=50"])
+    @pytest.mark.parametrize("text", ["lose@3:web=1", "fail@4=1", "scale@9:web=50", "mute@2:web=5"])
     def test_an_event_is_written_as_it_is_read(self, text: str) -> None:
         assert str(parse_event(text)) == text
 
-    @pytest.mark.parametrize("text", ["", "lose@3=1", "fail@3:web=1", "lose@x:web=1", "lose@3:web"])
+    @pytest.mark.parametrize(
+        "text", ["", "lose@3=1", "mute@3=1", "fail@3:web=1", "lose@x:web=1", "lose@3:web"]
+    )
     def test_what_is_no_event_is_refused(self, text: str) -> None:
         with pytest.raises(Rejected, match="event"):
             parse_event(text)
 
     def test_settings_are_read_by_name(self) -> None:
-        told = parse_settings(["create-dwell=3", "reclaim_cap=1", "echo-create=0"])
+        told = parse_settings(["create-dwell=3", "reclaim_cap=1", "echo-create=0", "racing=1"])
 
-        assert told == {"create_dwell": 3, "reclaim_cap": True, "echo_create": False}
+        assert told == {
+            "create_dwell": 3, "reclaim_cap": True, "echo_create": False, "racing": True,
+        }  # fmt: skip
 
     @pytest.mark.parametrize("text", ["", "seed=3", "create-dwell", "losses=-1", "losses=many"])
     def test_what_is_no_setting_is_refused(self, text: str) -> None:
         with pytest.raises(Rejected, match="not a setting"):
             parse_settings([text])
 
-    @pytest.mark.parametrize("wrong", [{"cycles": 0}, {"seed": -1}, {"list_lag": 3}])
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"cycles": 0}, {"seed": -1}, {"list_lag": 3}, {"drop_per_mille": 1001},
+            {"repeat_per_mille": -1}, {"drift_per_mille": 2000},
+        ],
+    )  # fmt: skip
     def test_a_spec_that_makes_no_sense_is_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(Rejected):
             LoopSpec(**{"seed": 1, "cycles": 1, **wrong})
@@ -182,6 +217,37 @@ class TestLaws:
         loop, _ = halved()
         loop.inventory.remove(MachineId("m-000"))
 
-        found = list(laws.machine_faults(loop.inventory, size=26))
+        found = list(laws.machine_faults(machines(loop.inventory), size=26))
 
         assert found == ["there are 25 machines and not 26"]
+
+    def test_a_machine_that_cannot_be_is_seen(self) -> None:
+        loop, _ = halved()
+        broken = dataclasses.replace(loop.scene.machines[0], host=None)
+
+        assert len(list(laws.machine_faults([broken], size=1))) == 1
+
+    def test_a_machine_with_two_owners_is_seen(self) -> None:
+        loop, _ = halved()
+        ours = dataclasses.replace(loop.scene.machines[0], cluster=ClusterId("batch"))
+
+        found = list(laws.owner_faults([ours, *loop.scene.machines[1:]], loop.provider))
+
+        assert found == ["machine m-000 serves batch here and web there"]
+
+    def test_work_that_is_begun_twice_is_seen(self) -> None:
+        _, plan = halved()
+        first = plan.actions[0]
+
+        found = list(laws.step_faults([first, first], None))
+
+        assert found == [f"work on machine {first.machine} was begun 2 times"]
+
+    def test_reclaims_above_the_cap_are_seen(self) -> None:
+        _, plan = halved()
+        web = ClusterId("web")
+
+        assert list(laws.step_faults(plan.actions, {web: 100})) == []
+        assert list(laws.step_faults(plan.actions, {web: 99})) == [
+            "5 machines were reclaimed from web in one cycle, and not 4"
+        ]

@@ -58,7 +58,15 @@ SIZES: Final = {
     "allsame50k": (60_000, 50_000),
     "onepool": (100_000, 20_000),
 }
-"""Machines and needs of each workload at full size."""
+"""Machines, all Idle, and needs of each workload at full size."""
+
+
+class Counts(NamedTuple):
+    """What a workload is made of."""
+
+    by_state: dict[State, int]
+    needs: int
+    gangs: int
 
 
 class Workload(NamedTuple):
@@ -168,3 +176,13 @@ def make(name: str, share: float) -> Workload:
     if name == "onepool":
         return onepool(share=share)
     return realistic50k(all_same=name == "allsame50k", share=share)
+
+
+def expected(name: str, share: float) -> Counts:
+    """The counts of a workload: those of the reference at full size."""
+    machines, needs = (int(count * share) for count in SIZES[name])
+    gangs = needs
+    if name == "realistic50k":
+        rolls = ((at * 37 + number) % 100 for number in range(50) for at in range(needs // 50))
+        gangs = sum(_archetype(roll).same_rack for roll in rolls)
+    return Counts({State.IDLE: machines}, needs, gangs)

@@ -22,6 +22,8 @@ class Workload(StrEnum):
     REALISTIC_50K = "realistic50k"
     ALLSAME_50K = "allsame50k"
     ONEPOOL = "onepool"
+    UBER5K = "uber5k"
+    UBER50K = "uber50k"
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="On one line, for machines.")]
@@ -65,7 +67,36 @@ def decide(
         bench_decide.run(frame, machines=machines, needs=needs, racks=racks, dump=dump)
     else:
         frame = _frame("decide", {"workload": str(workload)})
-        bench_decide.run_pool(frame, workload=str(workload), share=1.0)
+        bench_decide.run_fleet(frame, workload=str(workload), share=1.0)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def reconcile(
+    machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same list.")] = 1,
+    one_line: JsonOption = False,
+) -> int:
+    """A provider's whole list, from bytes to rows: cold, unchanged in any order, changed."""
+    from mainstay.bench import reconcile as bench_reconcile
+
+    frame = _frame("reconcile", {"machines": machines, "seed": seed})
+    bench_reconcile.run(frame, machines=machines, seed=seed)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def quality(
+    cases: Annotated[int, typer.Option(min=1, help="Small fleets, against the optimum.")] = 200,
+    large: Annotated[int, typer.Option(min=0, help="Large fleets, against a bound.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same fleets.")] = 1,
+    one_line: JsonOption = False,
+) -> int:
+    """How far decisions are from the best ones, in money and in satisfied demand."""
+    from mainstay.bench import quality as bench_quality
+
+    frame = _frame("quality", {"cases": cases, "large": large, "seed": seed})
+    bench_quality.run(frame, cases=cases, seed=seed, large=large)
     return _print(frame, one_line=one_line)
 
 

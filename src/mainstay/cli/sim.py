@@ -29,7 +29,7 @@ def loop(
     ] = None,
     event: Annotated[
         list[str] | None,
-        typer.Option(help="lose@30:web=4, fail@30=1 or scale@10:web=50; may be repeated."),
+        typer.Option(help="Such as lose@30:web=4, fail@30=1 or mute@5:web=9; may be repeated."),
     ] = None,
     output_format: Annotated[
         output.Format, typer.Option("--output", "-o", help="How to print the answer.")

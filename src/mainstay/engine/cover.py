@@ -86,9 +86,8 @@ def cover(
         else:
             _run_credit_level(world, coverage, runner, begin, stop)
         _acquire_level(world, coverage, runner, begin, stop)
-    for place in gangs:
-        if coverage.is_short(place):
-            _protect(world, walk.row(place))
+    for place in np.flatnonzero(is_short(coverage.missing)).tolist():
+        _protect(world, walk.row(place))
     return coverage
 
 
@@ -278,10 +277,15 @@ def _gang_acquisition(world: World, coverage: Coverage, row: Row) -> Rows:
 
 
 def _protect(world: World, row: Row) -> None:
-    """An incomplete gang keeps the machines that were given to it, wherever they are."""
+    """An incomplete gang keeps the machines that were given to it, wherever they are; and so does
+    a need that nothing can ever meet.
+    """
+    is_beyond = not (world.fits(row) & (world.machines_by_shape > 0)).any()
+    if not row.is_gang and not is_beyond:
+        return
     matches = world.matches(row)
     for state in BOUND:
         bound = world.bound(row.need.cluster, state)
-        rows = bound.rows[matches[bound.shapes]]
+        rows = bound.rows if is_beyond else bound.rows[matches[bound.shapes]]
         rows = rows[world.owner[rows] < 0]
-        world.owner[rows[world.is_own(rows, row.need.ref)]] = row.place
+        world.owner[rows[world.is_assigned_to(rows, row.need.ref)]] = row.place

@@ -1,12 +1,12 @@
 """Spread: machines of one need lie evenly over the values of a topology key."""
 
+from collections import Counter
+
 import numpy as np
-from numpy.typing import NDArray
 
 from mainstay.engine.allowance import Budget
 from mainstay.engine.rows import Row
-from mainstay.engine.take import additions
-from mainstay.engine.world import NO_ROWS, Vector, World
+from mainstay.engine.world import NO_ROWS, Shelf, Vector, World
 from mainstay.model.need import Spread, WhenUnsatisfiable
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
@@ -22,23 +22,24 @@ def strict_spread(row: Row) -> Spread | None:
 
 def take_spread(world: World, row: Row, spread: Spread, missing: Vector, budget: Budget) -> Rows:
     """The machines to acquire, evenly with what was credited; lowers `missing` by what they add."""
-    pools = {
-        state: _open(world, row, world.pool(row, state).rows, missing)
-        for state in (State.IDLE, State.SPECULATIVE)
-    }
     spreader = _Spreader(world, row, spread, missing, budget)
-    spreader.count(np.flatnonzero(world.owner == row.place), 1)
-    for pool in pools.values():
-        spreader.count(pool, 0)
-    taken = [row for state, pool in pools.items() for row in spreader.take(pool, state)]
+    taken = [
+        machine for state in (State.IDLE, State.SPECULATIVE) for machine in spreader.take(state)
+    ]
+    missing[:] = spreader.missing
     return np.array(taken, dtype=np.intp) if taken else NO_ROWS
 
 
-def _open(world: World, row: Row, rows: Rows, missing: Vector) -> Rows:
-    """Unclaimed, and adding something that is missing."""
-    free = rows[world.owner[rows] < 0]
-    helps = ((additions(world, row, free) > 0) & (missing > 0)).any(axis=1)
-    return free[helps]
+class _Queue:
+    """What one need may still take of a shelf; the next one is at `at`."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf, self.at = shelf, shelf.first
+
+    @property
+    def row(self) -> int:
+        """The next machine."""
+        return self.shelf.rows[self.at]
 
 
 class _Spreader:
@@ -47,56 +48,75 @@ class _Spreader:
     def __init__(
         self, world: World, row: Row, spread: Spread, missing: Vector, budget: Budget
     ) -> None:
-        self._world, self._row, self._missing, self._budget = world, row, missing, budget
+        self._world, self._row, self._budget = world, row, budget
+        self.missing: list[int] = missing.tolist()
         self._skew = max(1, spread.max_skew)
-        codes, values = world.snapshot.shapes.attribute(spread.topology_key)
-        self._value_of_shape = [values[code] for code in codes.tolist()]
-        self._counts: dict[str, int] = {}
+        self._added: dict[int, list[int]] = {}
+        self._queues = {
+            state: {
+                value: _Queue(shelf)
+                for value, shelf in world.shelves(row, state, spread.topology_key).items()
+            }
+            for state in (State.IDLE, State.SPECULATIVE)
+        }
+        self._counts = self._credited(spread.topology_key)
+        for queues in self._queues.values():
+            self._move_on(queues)
+            self._counts.update(dict.fromkeys(queues, 0))  # adds nothing to a count
 
-    def count(self, rows: Rows, weight: int) -> None:
-        """Every value these machines have is a place to lie in; each adds `weight` to its own."""
-        for value in self._values(rows):
-            if value is not None:
-                self._counts[value] = self._counts.get(value, 0) + weight
-
-    def take(self, pool: Rows, state: State) -> list[int]:
+    def take(self, state: State) -> list[int]:
         """From one pool, until nothing is missing or nowhere is left to lie."""
-        bucket = self._row.need.profile.interruption_penalty_bucket
-        cost = self._world.pool_cost(pool, state, bucket).tolist()
-        added = additions(self._world, self._row, pool)
-        waiting = self._queues(pool)
-        taken = []
-        while (self._missing > 0).any():
-            for queue in waiting.values():
-                self._drop_useless(queue, added)
+        queues, taken = self._queues[state], []
+        while any(self.missing):
+            self._move_on(queues)
             ceiling = min(self._counts.values(), default=0) + self._skew
             heads = [
-                (cost[queue[-1]], value)
-                for value, queue in waiting.items()
-                if queue and self._counts[value] < ceiling
+                (queue.shelf.costs[queue.at], value)
+                for value, queue in queues.items()
+                if self._counts[value] < ceiling
             ]
             if not heads:
                 break
             value = min(heads)[1]
-            place = waiting[value].pop()
-            if not self._budget.take(int(pool[place])):
-                continue
-            self._counts[value] += 1
-            np.maximum(0, self._missing - added[place], out=self._missing)
-            taken.append(int(pool[place]))
+            machine = queues[value].row
+            queues[value].at += 1
+            if self._budget.take(machine):
+                self._counts[value] += 1
+                adds = self._adds(machine)
+                self.missing = [
+                    max(0, want - add) for want, add in zip(self.missing, adds, strict=True)
+                ]
+                taken.append(machine)
         return taken
 
-    def _values(self, rows: Rows) -> list[str | None]:
-        return [self._value_of_shape[shape] for shape in self._world.snapshot.shape[rows].tolist()]
+    def _credited(self, key: str) -> Counter[str]:
+        """How many machines lie in each value already."""
+        codes, values = self._world.snapshot.shapes.attribute(key)
+        rows = np.flatnonzero(self._world.owner == self._row.place)
+        lying = (values[code] for code in codes[self._world.snapshot.shape[rows]].tolist())
+        return Counter(value for value in lying if value is not None)
 
-    def _queues(self, pool: Rows) -> dict[str, list[int]]:
-        """Places in the pool by value, the next one last."""
-        queues: dict[str, list[int]] = {}
-        for place, value in reversed(list(enumerate(self._values(pool)))):
-            if value is not None:
-                queues.setdefault(value, []).append(place)
-        return queues
+    def _adds(self, machine: int) -> list[int]:
+        shape = self._world.snapshot.shape.item(machine)
+        if shape not in self._added:
+            self._added[shape] = self._world.adds(self._row)[shape].tolist()
+        return self._added[shape]
 
-    def _drop_useless(self, queue: list[int], added: NDArray[np.int64]) -> None:
-        while queue and not ((added[queue[-1]] > 0) & (self._missing > 0)).any():
-            queue.pop()
+    def _helps(self, machine: int) -> bool:
+        pairs = zip(self.missing, self._adds(machine), strict=True)
+        return any(want and add for want, add in pairs)
+
+    def _move_on(self, queues: dict[str, _Queue]) -> None:
+        """Each to the next machine that is unclaimed and helps; without one it is dropped."""
+        owner = self._world.owner
+        for value, queue in list(queues.items()):
+            rows, shelf = queue.shelf.rows, queue.shelf
+            while shelf.first < len(rows) and owner[rows[shelf.first]] >= 0:
+                shelf.first += 1
+            queue.at = max(queue.at, shelf.first)
+            while queue.at < len(rows):
+                if owner[rows[queue.at]] < 0 and self._helps(rows[queue.at]):
+                    break
+                queue.at += 1
+            else:
+                del queues[value]

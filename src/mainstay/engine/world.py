@@ -17,7 +17,6 @@ from mainstay.model.assignment import Assignment, NeedRef
 from mainstay.model.batch import Codes
 from mainstay.model.cost import effective_costs, upper_bound
 from mainstay.model.ids import ClusterId
-from mainstay.model.resources import Units
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
@@ -33,6 +32,18 @@ class Ordered:
 
     rows: Rows
     shapes: Codes
+
+
+@dataclass(slots=True)
+class Shelf:
+    """The machines of a pool that have one value of an attribute, in order."""
+
+    rows: list[int]
+    costs: list[float]
+    """What the pool is ordered by."""
+
+    first: int = 0
+    """Before this place all are claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +78,13 @@ class World:
         self._fits: dict[tuple[int, int], Mask] = {}
         self._largest: dict[int, Vector] = {}
         self._pools: dict[tuple[int, int, State, int], Ordered] = {}
+        self._shelves: dict[tuple[int, int, State, int, str], dict[str, Shelf]] = {}
         self._whole_pools: dict[tuple[State, int], Rows] = {}
         self._whole_units: dict[int, Matrix] = {}
         self._domains: dict[tuple[str, ...], Domains] = {}
         self._domain_totals: dict[tuple[int, int], tuple[Matrix, Vector]] = {}
         self._gangs: dict[NeedRef, int] = {}
         self.gang_of_assignment = np.full(len(snapshot.assignments.values), NOBODY, dtype=np.int32)
-
-    def vector(self, units: Units) -> Vector:
-        """Amounts as a vector over the dimensions."""
-        vector = np.zeros(len(self.dimensions), dtype=np.int64)
-        for name, amount in units.items():
-            vector[self._column[name]] = amount
-        return vector
 
     def units(self, vector: Vector) -> dict[str, int]:
         """A vector as amounts, without zeros."""
@@ -142,13 +147,6 @@ class World:
         return np.bincount(self.snapshot.shape[free], minlength=len(self.alloc)) > 0
 
     @cached_property
-    def is_supply_shape(self) -> Mask:
-        """Which classes have an Idle, a Speculative or a Configured machine."""
-        configured = self.snapshot.shape[self.snapshot.state == State.CONFIGURED]
-        serving: Mask = np.bincount(configured, minlength=len(self.alloc)) > 0
-        return serving | self.is_free_shape
-
-    @cached_property
     def machines_by_shape(self) -> Vector:
         """How many machines of each class there are, Failed ones left out."""
         failed = self.snapshot.shape[self.snapshot.state == State.FAILED]
@@ -208,6 +206,25 @@ class World:
             self._pools[key] = Ordered(rows, self.snapshot.shape[rows])
         return self._pools[key]
 
+    def shelves(self, row: Row, state: State, key: str) -> dict[str, Shelf]:
+        """The pool of a need by the values of an attribute; machines without it are left out."""
+        bucket = row.need.profile.interruption_penalty_bucket
+        kept = (row.requirement_set, row.min_unit, state, bucket, key)
+        if kept not in self._shelves:
+            pool = self.pool(row, state)
+            codes, values = self.snapshot.shapes.attribute(key)
+            lying = codes[pool.shapes]
+            costs = self.pool_cost(pool.rows, state, bucket)
+            order = np.argsort(lying, kind="stable")
+            breaks = np.flatnonzero(np.diff(lying[order])) + 1
+            found: dict[str, Shelf] = {}
+            for part in np.split(order, breaks) if len(order) else []:
+                value = values[int(lying[part[0]])]
+                if value is not None:
+                    found[value] = Shelf(pool.rows[part].tolist(), costs[part].tolist())
+            self._shelves[kept] = found
+        return self._shelves[kept]
+
     def whole_pool(self, state: State, bucket: int) -> Rows:
         """All machines of a state in order; sorted once per bucket."""
         key = (state, 0 if state == State.IDLE else bucket)
@@ -261,6 +278,19 @@ class World:
         """Which of the machines are committed to a gang that has not given them up."""
         own: Mask = self.gang_of(rows) == self._gangs[gang]
         return own
+
+    def is_assigned_to(self, rows: Rows, ref: NeedRef) -> Mask:
+        """Which of the machines are committed to a need."""
+        return np.isin(self.snapshot.assignment[rows], self._codes_of_ref.get(ref, []))
+
+    @cached_property
+    def _codes_of_ref(self) -> dict[NeedRef, list[int]]:
+        codes: dict[NeedRef, list[int]] = {}
+        for code, held in enumerate(self.snapshot.assignments.values):
+            ref = _ref_of(held)
+            if ref is not None:
+                codes.setdefault(ref, []).append(code)
+        return codes
 
     def domains(self, keys: tuple[str, ...]) -> Domains:
         """The domain of every class for some Same keys."""

@@ -5,9 +5,9 @@ reason and nothing of it is taken in.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,43 @@ from mainstay.model.state import NEXT, RULES, Presence, State, check_transition
 from mainstay.model.texts import U64, Rows, Texts, hash_of
 
 Mask = NDArray[np.bool_]
+
+_COLUMNS: Final = (
+    "ids", "digest", "state", "host_provider", "host_ref", "shape", "cluster", "price_per_hour",
+    "interruption_probability", "last_error", "metadata",
+)  # fmt: skip
+"""What a batch holds row by row."""
+
+
+class Report(Protocol):
+    """What a provider reports, read only where it must be: a batch whose rows come on demand."""
+
+    @property
+    def source(self) -> str:
+        """Which provider reports it."""
+
+    @property
+    def full(self) -> bool:
+        """Whether a machine that is not in it is gone; otherwise only `tombstones` are."""
+
+    @property
+    def tombstones(self) -> tuple[MachineId, ...]:
+        """Machines that are gone."""
+
+    @property
+    def ids(self) -> Texts:
+        """Of every record that has a machine id."""
+
+    @property
+    def digest(self) -> U64:
+        """As in a batch: the same for the same report, never 0."""
+
+    @property
+    def nameless(self) -> Sequence[tuple[str, InvalidMachine]]:
+        """Records without a machine id: what they have instead, and why they are refused."""
+
+    def read(self, positions: Rows) -> tuple[MachineBatch, Mapping[int, InvalidMachine]]:
+        """The records at these positions that can be read, in order; for the others, why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,67 +92,101 @@ class MergeReport:
 
 
 def merge(
-    store: Store, batch: MachineBatch, *, now: float, skip: Collection[MachineId] = ()
+    store: Store, report: MachineBatch | Report, *, now: float, skip: Collection[MachineId] = ()
 ) -> MergeReport:
-    """Take in a batch. See `mainstay.inventory.inventory.Inventory.merge`."""
+    """Take in a report. See `mainstay.inventory.inventory.Inventory.merge`."""
     store.settle()
-    hashes = batch.ids.hashes()
-    rows = store.index.find(batch.ids, hashes)
-    source = store.source_code(batch.source)
-    duplicate = _duplicates(batch, hashes)
-    skipped = ~duplicate & _named(batch.ids, hashes, skip)
-    same_report = ~duplicate & ~skipped & _same_report(store, batch, rows, source)
+    hashes = report.ids.hashes()
+    rows = store.index.find(report.ids, hashes)
+    source = store.source_code(report.source)
+    duplicate = _duplicates(report.ids, hashes, rows)
+    skipped = ~duplicate & _named(report.ids, hashes, skip)
+    same_report = ~duplicate & ~skipped & _same_report(store, report, rows, source)
 
     open_ = np.flatnonzero(~duplicate & ~skipped & ~same_report)
-    refused = _refusals(store, batch, open_, rows)
-    taken = open_[~np.isin(open_, list(refused))] if refused else open_
-    refused |= _named_twice(batch, duplicate)
-    bulk = _translated(store, batch, taken, rows[taken], source)
+    batch, unreadable = _read(report, open_)
+    refused = {at: _refusal(report.ids[at], error) for at, error in unreadable.items()}
+    open_ = _without(open_, refused)
+    broken = _refusals(store, batch, rows[open_])
+    refused |= {int(open_[place]): refusal for place, refusal in broken.items()}
+    refused |= _named_twice(report.ids, duplicate)
+    taken = _without(np.arange(len(batch)), broken)
+    bulk = _translated(store, batch, taken, rows[open_[taken]], source)
     differs = _differs(store, bulk)
 
     new = bulk.rows < 0
-    bulk = _with_rows_for(store, bulk, new, batch.ids.take(taken[new]), hashes[taken[new]])
+    bulk = _with_rows_for(store, bulk, new, batch.ids.take(taken[new]), hashes[open_[taken[new]]])
     store.columns.digest[bulk.rows[~differs]] = bulk.digest[~differs]
     changed = bulk.rows[differs & ~new]
     clusters = store.columns.cluster[changed].tolist()
-    report = MergeReport(
+    told = MergeReport(
         added=bulk.rows[new],
         changed=changed,
-        absent=_absent(store, batch, source, seen=rows[rows >= 0], skip=skip),
+        absent=_absent(store, report, source, seen=rows[rows >= 0], skip=skip),
         unchanged=int(same_report.sum() + (~differs).sum()),
         skipped=int(skipped.sum()),
-        refused=tuple(refused[position] for position in sorted(refused)),
+        refused=_nameless(report) + tuple(refused[position] for position in sorted(refused)),
         state_before=store.columns.state[changed],
         cluster_before=tuple(store.clusters.value(code) or None for code in clusters),
     )
     if differs.any():
         store.put_many(_some(bulk, differs), now=now)
-    return report
+    return told
 
 
-def _same_report(store: Store, batch: MachineBatch, rows: Rows, source: int) -> Mask:
+def _read(
+    report: MachineBatch | Report, positions: Rows
+) -> tuple[MachineBatch, Mapping[int, InvalidMachine]]:
+    """The records at these positions as a batch of their own."""
+    if not isinstance(report, MachineBatch):
+        return report.read(positions)
+    if len(positions) == len(report):
+        return report, {}
+    taken = {name: getattr(report, name).take(positions) for name in _COLUMNS}
+    return dataclasses.replace(report, **taken), {}
+
+
+def _without(positions: Rows, refused: Mapping[int, Refusal]) -> Rows:
+    return positions[~np.isin(positions, list(refused))] if refused else positions
+
+
+def _nameless(report: MachineBatch | Report) -> tuple[Refusal, ...]:
+    named = () if isinstance(report, MachineBatch) else report.nameless
+    return tuple(_refusal(shown, error) for shown, error in named)
+
+
+def _same_report(store: Store, report: MachineBatch | Report, rows: Rows, source: int) -> Mask:
     """Where the report is, to the digest, the one we took in last."""
     same = rows >= 0
     at = rows[same]
     columns = store.columns
-    same[same] = (columns.digest[at] == batch.digest[same]) & (columns.source[at] == source)
+    same[same] = (columns.digest[at] == report.digest[same]) & (columns.source[at] == source)
     return same
 
 
-def _duplicates(batch: MachineBatch, hashes: U64) -> Mask:
+def _duplicates(ids: Texts, hashes: U64, rows: Rows) -> Mask:
     """Every naming of an id but the first."""
-    order = np.argsort(hashes, kind="stable")
-    tied = hashes[order[1:]] == hashes[order[:-1]]
-    duplicate = np.zeros(len(batch), dtype=np.bool_)
-    if not tied.any():
-        return duplicate
-    suspects = np.unique(np.concatenate([order[1:][tied], order[:-1][tied]]))
+    duplicate = np.zeros(len(ids), dtype=np.bool_)
+    suspects = np.concatenate([_same_row(rows), _same_hash(hashes, np.flatnonzero(rows < 0))])
     seen: set[str] = set()
-    for position in suspects.tolist():
-        identity = batch.ids[position]
+    for position in np.unique(suspects).tolist():
+        identity = ids[position]
         duplicate[position] = identity in seen
         seen.add(identity)
     return duplicate
+
+
+def _same_row(rows: Rows) -> Rows:
+    """The positions of machines that we know and that are named more than once."""
+    times = np.bincount(rows[rows >= 0], minlength=1)
+    return np.flatnonzero((rows >= 0) & (times[rows] > 1))
+
+
+def _same_hash(hashes: U64, positions: Rows) -> Rows:
+    """Those of the positions that share their hash with another."""
+    order = positions[np.argsort(hashes[positions], kind="stable")]
+    tied = hashes[order[1:]] == hashes[order[:-1]]
+    return np.concatenate([order[1:][tied], order[:-1][tied]])
 
 
 def _named(ids: Texts, hashes: U64, names: Collection[MachineId]) -> Mask:
@@ -129,23 +200,22 @@ def _named(ids: Texts, hashes: U64, names: Collection[MachineId]) -> Mask:
     return named
 
 
-def _named_twice(batch: MachineBatch, duplicate: Mask) -> dict[int, Refusal]:
+def _named_twice(ids: Texts, duplicate: Mask) -> dict[int, Refusal]:
     refused = {}
     for position in np.flatnonzero(duplicate).tolist():
-        name = batch.ids[position]
+        name = ids[position]
         error = DuplicateMachine(f"machine {name} is named twice in one list")
         refused[position] = _refusal(name, error)
     return refused
 
 
-def _refusals(store: Store, batch: MachineBatch, open_: Rows, rows: Rows) -> dict[int, Refusal]:
-    """Every record that cannot be taken in, by its position."""
+def _refusals(store: Store, batch: MachineBatch, rows: Rows) -> dict[int, Refusal]:
+    """Every record that cannot be taken in, by its place in the batch."""
     refused = {}
-    suspect = _suspect(store, batch, open_, rows[open_]) | _too_varied(store, batch, open_)
-    for position in open_[suspect].tolist():
-        error = _error(store, batch, position, int(rows[position]))
+    for place in np.flatnonzero(_suspect(store, batch, rows) | _too_varied(store, batch)).tolist():
+        error = _error(store, batch, place, int(rows[place]))
         if error is not None:
-            refused[position] = _refusal(batch.ids[position], error)
+            refused[place] = _refusal(batch.ids[place], error)
     return refused
 
 
@@ -178,35 +248,33 @@ _CLUSTER_NEVER: Final = _by_state(Presence.NEVER, "cluster")
 _LEGAL: Final = np.array([[old == new or new in NEXT[old] for new in State] for old in State])
 
 
-def _suspect(store: Store, batch: MachineBatch, positions: Rows, rows: Rows) -> Mask:
+def _suspect(store: Store, batch: MachineBatch, rows: Rows) -> Mask:
     """Where a report may break a rule or an edge: the same rules as `check`, on columns."""
-    number = batch.state[positions]
-    bad: Mask = (number == State.UNSPECIFIED) | (number > max(State))
-    state = np.where(bad, 0, number)
-    host, cluster = batch.host_provider[positions] != 0, batch.cluster[positions] != 0
+    bad: Mask = (batch.state == State.UNSPECIFIED) | (batch.state > max(State))
+    state = np.where(bad, 0, batch.state)
+    host, cluster = batch.host_provider != 0, batch.cluster != 0
     bad |= (_HOST_ALWAYS[state] & ~host) | (_HOST_NEVER[state] & host)
     bad |= (_CLUSTER_ALWAYS[state] & ~cluster) | (_CLUSTER_NEVER[state] & cluster)
-    bad |= (state == State.FAILED) & (batch.last_error[positions] == 0)
-    ref_length = batch.host_ref.length[positions]
+    bad |= (state == State.FAILED) & (batch.last_error == 0)
+    ref_length = batch.host_ref.length
     bad |= host & ((ref_length == 0) | (ref_length > HOST_REF_BYTES_MAX))
     odd_clusters = np.array([bool(name) and not is_id(name) for name in batch.clusters])
-    bad |= odd_clusters[batch.cluster[positions]]
-    price = batch.price_per_hour[positions]
-    probability = batch.interruption_probability[positions]
+    bad |= odd_clusters[batch.cluster]
+    price, probability = batch.price_per_hour, batch.interruption_probability
     bad |= ~((price >= 0.0) & np.isfinite(price))
     bad |= ~((probability >= 0.0) & (probability <= 1.0))
-    bad |= (rows < 0) & _odd_ids(batch.ids.take(positions))
+    bad |= (rows < 0) & _odd_ids(batch.ids)
     known = rows >= 0
     bad[known] |= ~_LEGAL[store.columns.state[rows[known]], state[known]]
     return bad
 
 
-def _too_varied(store: Store, batch: MachineBatch, positions: Rows) -> Mask:
+def _too_varied(store: Store, batch: MachineBatch) -> Mask:
     """Where the shape would need more dimensions than the inventory holds."""
-    used = np.unique(batch.shape[positions])
+    used = np.unique(batch.shape)
     refused = np.zeros(len(batch.shapes), dtype=np.bool_)
     refused[used] = [not store.shapes.can_hold(batch.shapes[code]) for code in used.tolist()]
-    return refused[batch.shape[positions]]
+    return refused[batch.shape]
 
 
 def _odd_ids(ids: Texts) -> Mask:
@@ -302,15 +370,20 @@ def _some(bulk: Bulk, wanted: Mask) -> Bulk:
 
 
 def _absent(
-    store: Store, batch: MachineBatch, source: int, *, seen: Rows, skip: Collection[MachineId]
+    store: Store,
+    report: MachineBatch | Report,
+    source: int,
+    *,
+    seen: Rows,
+    skip: Collection[MachineId],
 ) -> Rows:
-    """The machines this batch says are not there, in order of their rows."""
+    """The machines this report says are not there, in order of their rows."""
     gone = np.zeros(len(store.columns.state), dtype=np.bool_)
-    if batch.full:
+    if report.full:
         gone = (store.columns.state != 0) & (store.columns.source == source)
         gone[seen] = False
     else:
-        told = [row for name in batch.tombstones if (row := store.index.row_of(name)) >= 0]
+        told = [row for name in report.tombstones if (row := store.index.row_of(name)) >= 0]
         gone[told] = True
     ours = [row for name in skip if (row := store.index.row_of(name)) >= 0]
     gone[ours] = False

@@ -17,6 +17,7 @@ from mainstay.model.errors import (
     IllegalTransition,
     MainstayError,
     NoCapacity,
+    NotSupported,
     Rejected,
     Unavailable,
     UnknownMachine,
@@ -233,13 +234,6 @@ class ProviderCalls(Protocol):
 
     async def list(self, request: ListRequest) -> Listing:
         """One answer, of at most `results_max` machines."""
-
-
-class NotSupported(Rejected):
-    """The provider does not have this call, or not for this machine. Never send it again."""
-
-    code = "not_supported"
-    what_to_do = "do not ask this provider for it"
 
 
 class Status(Enum):

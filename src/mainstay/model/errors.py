@@ -5,7 +5,9 @@ MainstayError
 │   ├── UnknownMachine
 │   ├── DuplicateMachine
 │   ├── IllegalTransition
-│   └── InvalidMachine   names the rule that was broken
+│   ├── InvalidMachine   names the rule that was broken
+│   ├── InvalidRollup    names every bad row
+│   └── NotSupported     never ask this provider again
 ├── Unavailable          the request is fine, the moment is not: try again later
 ├── NoCapacity           a truthful no: record the shortfall and answer
 └── Fenced               a newer owner exists: stop, never repeat
@@ -14,7 +16,7 @@ A subclass exists only where some caller acts differently on it. `code` is stabl
 never given to another meaning.
 """
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class MainstayError(Exception):
@@ -91,3 +93,34 @@ class InvalidMachine(Rejected):
     def __init__(self, message: str, *, rule: str, detail: str = "") -> None:
         super().__init__(message, detail=detail)
         self.rule = rule
+
+
+class BadRow(NamedTuple):
+    """One thing that is wrong with one row."""
+
+    position: int
+    """Of the row in the roll-up, from 0."""
+
+    what: str
+    value: str
+
+
+class InvalidRollup(Rejected):
+    """A roll-up of which nothing was taken in; `bad` holds all that is wrong with its rows.
+
+    Empty when it is the roll-up that is wrong and not a row of it.
+    """
+
+    code = "invalid_rollup"
+    what_to_do = "correct the rows it names; until then the last accepted demand stays"
+
+    def __init__(self, message: str, *, bad: tuple[BadRow, ...] = (), detail: str = "") -> None:
+        super().__init__(message, detail=detail)
+        self.bad = bad
+
+
+class NotSupported(Rejected):
+    """The provider does not have this call, or not for this machine. Never send it again."""
+
+    code = "not_supported"
+    what_to_do = "do not ask this provider for it"

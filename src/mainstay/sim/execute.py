@@ -1,24 +1,26 @@
-"""What the shard and its provider do with a plan: begin, wait, complete."""
+"""What the shard does with a plan: begin what can be begun, and take in what the provider lists."""
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef, overlay
-from mainstay.model.ids import ClusterId, MachineId
+from mainstay.model.batch import MachineBatch
+from mainstay.model.ids import ClusterId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need
-from mainstay.model.state import State
-from mainstay.sim.scene import commitment, full_commitment, host
-from mainstay.sim.spec import LoopSpec
-from mainstay.sim.world import PROVIDER, Loop, Operation
+from mainstay.sim.provider import WORK
+from mainstay.sim.stage import commitment, full_commitment
+from mainstay.sim.world import Loop
 
 RECLAIM_SHARE_MAX: Final = 0.05
-DELETE_DWELL: Final = 1
-FAILED_REST: Final = 3
-"""So many cycles after a Create failed its record is gone and its slot is back."""
+
+
+def reclaims_max(configured: int) -> int:
+    """How many of a cluster's machines one cycle may reclaim."""
+    return max(1, int(configured * RECLAIM_SHARE_MAX))
 
 
 def capped(
@@ -30,8 +32,7 @@ def capped(
     deferred = 0
     for action in actions:
         if action.kind is ActionKind.RECLAIM:
-            most = max(1, int(configured[action.cluster] * RECLAIM_SHARE_MAX))
-            if reclaimed[action.cluster] >= most:
+            if reclaimed[action.cluster] >= reclaims_max(configured[action.cluster]):
                 deferred += 1
                 continue
             reclaimed[action.cluster] += 1
@@ -39,84 +40,96 @@ def capped(
     return kept, deferred
 
 
-def begin(loop: Loop, action: Action, needs: Mapping[NeedRef, Need]) -> None:
-    """Move the machine into its transitional state and let the provider work on it."""
-    work = _work(action, loop.inventory.machine(action.machine), needs, loop.spec)
-    loop.inventory.apply(work.during, now=loop.now)
-    due = loop.cycle + 1 + work.dwell + loop.random.randint(0, loop.spec.list_lag)
-    loop.operations.append(Operation(due, work.during.state, work.after))
+def carry_out(loop: Loop, actions: Iterable[Action], needs: Mapping[NeedRef, Need]) -> list[Action]:
+    """Begin the actions, but for those that get lost; those that were begun.
+
+    Some come twice: at once and again in the next cycle, where nothing may come of them.
+    """
+    begun = [action for action, meant in loop.repeats if begin(loop, action, meant)]
+    loop.repeats = []
+    for action in actions:
+        if _happens(loop, loop.spec.drop_per_mille) or _is_out_of_reach(loop, action):
+            loop.dropped += 1
+            continue
+        meant = _meant(loop, action, needs)
+        again = _happens(loop, loop.spec.repeat_per_mille)
+        begun += [action for _ in range(1 + again) if begin(loop, action, meant)]
+        if again:
+            loop.repeats.append((action, meant))
+    return begun
 
 
-class _Work(NamedTuple):
-    """What an action does to a machine, and for how long the provider is at it."""
+def begin(loop: Loop, action: Action, meant: Assignment) -> bool:
+    """Begin the work, if the machine is still where the action found it, here and there."""
+    work = WORK[action.kind]
+    if action.machine not in loop.inventory:
+        return False
+    machine = loop.inventory.machine(action.machine)
+    if machine.state is not work.before:
+        return False
+    called = loop.provider.call(
+        action.kind, action.machine, action.cluster, meant, cycle=loop.cycle
+    )
+    if not called:
+        return False
+    cluster = action.cluster if action.kind is ActionKind.BOOTSTRAP else machine.cluster
+    during = dataclasses.replace(machine, state=work.during, cluster=cluster, assignment=meant)
+    loop.inventory.apply(during, now=loop.now)
+    loop.begun_at[action.machine] = loop.cycle
+    return True
 
-    during: Machine
-    after: Machine
-    dwell: int
+
+def reconcile(loop: Loop) -> list[str]:
+    """Take in a list that may be some cycles old; every record of it that was refused.
+
+    Whatever we have begun since it was made it knows nothing of, so that is left alone. No list is
+    older than the one before.
+    """
+    batch = _latest(loop)
+    ours = {name for name, cycle in loop.begun_at.items() if cycle >= loop.listed_at}
+    if batch is loop.taken_in and loop.inventory.revision == loop.revision and not ours:
+        return []
+    report = loop.inventory.merge(batch, now=loop.now, skip=ours)
+    for name in loop.inventory.snapshot().machine_ids(report.absent):
+        loop.inventory.remove(name)
+    loop.taken_in, loop.revision = batch, loop.inventory.revision
+    return [f"a record of a list was refused: {refusal.message}" for refusal in report.refused]
 
 
-def _work(action: Action, machine: Machine, needs: Mapping[NeedRef, Need], spec: LoopSpec) -> _Work:
+def _latest(loop: Loop) -> MachineBatch:
+    oldest = loop.cycle - loop.spec.list_lag
+    lag = loop.random.randint(0, loop.spec.list_lag)
+    loop.lists = [(made, batch) for made, batch in loop.lists if made >= oldest]
+    loop.lists.append((loop.cycle, loop.provider.listed(loop.random)))
+    loop.listed_at = max(loop.listed_at, loop.cycle - lag, loop.lists[0][0])
+    return dict(loop.lists)[loop.listed_at]
+
+
+def _happens(loop: Loop, per_mille: int) -> bool:
+    """Drawn even where it never happens, so that the rest of a run follows as it would anyway."""
+    return loop.random.randrange(1000) < per_mille
+
+
+def _is_out_of_reach(loop: Loop, action: Action) -> bool:
+    """A machine joins a cluster only with its help."""
+    return action.kind is ActionKind.BOOTSTRAP and action.cluster in loop.silent
+
+
+def _meant(loop: Loop, action: Action, needs: Mapping[NeedRef, Need]) -> Assignment:
+    """What the machine carries while the work goes on."""
     match action.kind:
         case ActionKind.PROVISION:
-            meant = commitment(_need(action, needs))
-            during = _moved(machine, State.CREATING, assignment=meant)
-            return _Work(during, _idle(machine), spec.create_dwell)
+            return commitment(_need(action, needs))
         case ActionKind.BOOTSTRAP:
-            need = _need(action, needs)
-            bound = dataclasses.replace(machine, cluster=action.cluster)
-            during = _moved(bound, State.CONFIGURING, assignment=commitment(need))
-            after = _moved(bound, State.CONFIGURED, assignment=full_commitment(need))
-            return _Work(during, after, spec.configure_dwell)
+            return full_commitment(_need(action, needs))
         case ActionKind.PREEMPT | ActionKind.RECLAIM:
-            meant = overlay(machine.assignment, Assignment(drained_for=action.need))
-            during = _moved(machine, State.DRAINING, assignment=meant)
-            return _Work(during, _idle(machine), spec.drain_dwell)
+            machine: Machine = loop.inventory.machine(action.machine)
+            return overlay(machine.assignment, Assignment(drained_for=action.need))
         case ActionKind.DELETE:
-            slot = dataclasses.replace(_moved(machine, State.SPECULATIVE), host=None)
-            return _Work(_moved(machine, State.DELETING), slot, DELETE_DWELL)
-
-
-def complete(loop: Loop) -> None:
-    """Take in whatever is done by now, in any order."""
-    due = [operation for operation in loop.operations if operation.due <= loop.cycle]
-    loop.operations = [operation for operation in loop.operations if operation.due > loop.cycle]
-    loop.random.shuffle(due)
-    for operation in due:
-        if operation.begun is State.FAILED:
-            loop.inventory.remove(operation.record.id)
-            add_slot(loop, operation.record)
-        elif operation.begun is State.CREATING and loop.creates_to_fail:
-            _fail(loop, operation.record)
-        else:
-            loop.inventory.apply(operation.record, now=loop.now)
-
-
-def add_slot(loop: Loop, gone: Machine) -> None:
-    """A slot with an id of its own, for a machine that is gone."""
-    loop.slots_added += 1
-    name = MachineId(f"{gone.id.partition('+')[0]}+{loop.slots_added:03d}")
-    slot = dataclasses.replace(_moved(gone, State.SPECULATIVE), id=name, host=None, cluster=None)
-    loop.inventory.add(slot, now=loop.now, source=PROVIDER)
-
-
-def _fail(loop: Loop, record: Machine) -> None:
-    loop.creates_to_fail -= 1
-    loop.failed += 1
-    failed = dataclasses.replace(record, state=State.FAILED, host=None, last_error="out of stock")
-    loop.inventory.apply(failed, now=loop.now)
-    loop.operations.append(Operation(loop.cycle + FAILED_REST, State.FAILED, record))
+            return NO_ASSIGNMENT
 
 
 def _need(action: Action, needs: Mapping[NeedRef, Need]) -> Need:
     if action.need is None:
         raise AssertionError(f"acquired for nobody: {action}")
     return needs[action.need]
-
-
-def _moved(machine: Machine, state: State, *, assignment: Assignment = NO_ASSIGNMENT) -> Machine:
-    return dataclasses.replace(machine, state=state, assignment=assignment)
-
-
-def _idle(machine: Machine) -> Machine:
-    idle = _moved(machine, State.IDLE)
-    return dataclasses.replace(idle, cluster=None, host=host(machine.id))

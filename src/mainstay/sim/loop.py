@@ -1,4 +1,4 @@
-"""The loop of one shard: complete, strike, decide, act. The same spec gives the same run."""
+"""The loop of one shard: complete, strike, list, decide, act. The same spec, the same run."""
 
 from collections import Counter
 from random import Random
@@ -11,8 +11,8 @@ from mainstay.model.ids import ClusterId
 from mainstay.model.needs import NeedsTable
 from mainstay.model.state import State
 from mainstay.sim import laws
-from mainstay.sim.execute import begin, capped, complete
-from mainstay.sim.faults import restart, scheduled, strike
+from mainstay.sim.execute import capped, carry_out, reconcile
+from mainstay.sim.faults import report, restart, scheduled, strike
 from mainstay.sim.scene import scene
 from mainstay.sim.spec import LoopSpec
 from mainstay.sim.world import Loop, Stats, listed, machines
@@ -39,29 +39,33 @@ def start(spec: LoopSpec) -> Loop:
 
 def step(loop: Loop) -> Stats:
     """One cycle."""
-    loop.failed = 0
+    loop.dropped = 0
+    loop.failed = loop.provider.complete(loop.cycle, loop.random)
+    strike(loop)
     if loop.cycle == loop.spec.restart_at:
         restart(loop)
-    complete(loop)
-    strike(loop)
+    broken = reconcile(loop)
+    report(loop)
 
     snapshot = loop.inventory.snapshot()
     plan = decide(snapshot, loop.demand, loop.memory, Policy(), loop.now)
     loop.memory = plan.memory
-    broken = [*laws.plan_faults(plan, loop.demand, loop.inventory)]
+    broken += laws.plan_faults(plan, loop.demand, loop.inventory)
 
     actions, deferred = list(plan.actions), 0
-    if loop.spec.reclaim_cap:
-        actions, deferred = capped(actions, _configured(loop))
-    needs = {need.ref: need for need in plan.needs}
-    for action in actions:
-        begin(loop, action, needs)
+    configured = _configured(loop) if loop.spec.reclaim_cap else None
+    if configured is not None:
+        actions, deferred = capped(actions, configured)
+    begun = carry_out(loop, actions, {need.ref: need for need in plan.needs})
+    broken += laws.step_faults(begun, configured)
 
     if loop.inventory.snapshot() is not loop.checked:
-        broken += laws.machine_faults(loop.inventory, size=len(loop.scene.machines))
+        held = machines(loop.inventory)
+        broken += laws.machine_faults(held, size=len(loop.scene.machines))
+        broken += laws.owner_faults(held, loop.provider)
         loop.checked = loop.inventory.snapshot()
     loop.broken += [f"cycle {loop.cycle}: {law}" for law in broken]
-    stats = _stats(loop, plan, actions, deferred)
+    stats = _stats(loop, plan, begun, deferred)
     loop.history.append(stats)
     loop.cycle += 1
     return stats
@@ -82,7 +86,9 @@ def _stats(loop: Loop, plan: Plan, actions: list[Action], deferred: int) -> Stat
         preempts=kinds[ActionKind.PREEMPT],
         reclaims=kinds[ActionKind.RECLAIM],
         deletes=kinds[ActionKind.DELETE],
+        planned=len(plan.actions),
         deferred=deferred,
+        dropped=loop.dropped,
         lost=loop.lost,
         failed=loop.failed,
         creating=by_state.get(State.CREATING, 0),

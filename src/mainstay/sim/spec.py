@@ -27,9 +27,14 @@ class EventKind(StrEnum):
     SCALE = "scale"
     """A cluster asks for so many percent of what it asks for in the scene."""
 
+    MUTE = "mute"
+    """A cluster is not heard from for so many cycles, and no machine can join it."""
+
+
+EVENTS_SHOWN: Final = "lose@30:web=4, fail@30=1, scale@10:web=50, mute@5:web=9"
 
 _EVENT: Final = re.compile(
-    r"(?P<kind>lose|fail|scale)@(?P<cycle>[0-9]{1,6})"
+    r"(?P<kind>lose|fail|scale|mute)@(?P<cycle>[0-9]{1,6})"
     r"(:(?P<cluster>[!-<>-~]+))?=(?P<amount>[0-9]{1,6})"
 )
 
@@ -55,12 +60,10 @@ class Event:
 
 
 def parse_event(text: str) -> Event:
-    """An event as it is written: `lose@30:web=4`, `fail@30=1`, `scale@10:web=50`."""
+    """An event as it is written, such as `lose@30:web=4`."""
     found = _EVENT.fullmatch(text)
     if found is None:
-        raise Rejected(
-            f"not an event: {text!r} (such as lose@30:web=4, fail@30=1, scale@10:web=50)"
-        )
+        raise Rejected(f"not an event: {text!r} (such as {EVENTS_SHOWN})")
     cluster = None if found["cluster"] is None else ClusterId(found["cluster"])
     return Event(EventKind(found["kind"]), int(found["cycle"]), int(found["amount"]), cluster)
 
@@ -81,7 +84,7 @@ class LoopSpec:
     drain_dwell: int = 0
 
     list_lag: int = 0
-    """At most so much later the inventory learns that something is done."""
+    """At most so old is the list that a cycle takes in."""
 
     losses: int = 0
     """So many machines are lost in the first half of the run, when and where the seed says."""
@@ -92,8 +95,26 @@ class LoopSpec:
     restart_at: int | None = None
     """The cycle in which the shard starts anew; None is never."""
 
+    echo: bool = True
+    """Whether the provider echoes anything at all."""
+
     echo_create: bool = True
     """Whether the provider echoes what a machine is being created for."""
+
+    drop_per_mille: int = 0
+    """How many of a thousand steps get lost before anything is begun."""
+
+    repeat_per_mille: int = 0
+    """How many of a thousand steps come again, at once and in the next cycle."""
+
+    racing: bool = False
+    """Whether clusters report in another order, with other time stamps, in every cycle."""
+
+    drift_per_mille: int = 0
+    """How many of a thousand machines change in price, label or amount, per cycle."""
+
+    drift_reorders: bool = False
+    """Whether each price drifts on its own; otherwise all do together, and their order stays."""
 
     def __post_init__(self) -> None:
         numbers = (self.seed, self.create_dwell, self.configure_dwell, self.drain_dwell)
@@ -101,15 +122,19 @@ class LoopSpec:
             raise Rejected("a run has at least one cycle, and no number below zero")
         if not 0 <= self.list_lag <= LIST_LAG_MAX:
             raise Rejected(f"list_lag must be 0 to {LIST_LAG_MAX}: {self.list_lag}")
+        for name in ("drop_per_mille", "repeat_per_mille", "drift_per_mille"):
+            if not 0 <= getattr(self, name) <= 1000:
+                raise Rejected(f"{name} must be 0 to 1000: {getattr(self, name)}")
 
 
 SETTINGS: Final = (
     "create_dwell", "configure_dwell", "drain_dwell", "list_lag",
-    "losses", "reclaim_cap", "restart_at", "echo_create",
+    "losses", "reclaim_cap", "restart_at", "echo", "echo_create", "drop_per_mille",
+    "repeat_per_mille", "racing", "drift_per_mille", "drift_reorders",
 )  # fmt: skip
 """The fields that are given by `--set name=number`; a yes is 1, a no is 0."""
 
-_FLAGS: Final = ("reclaim_cap", "echo_create")
+_FLAGS: Final = ("reclaim_cap", "echo", "echo_create", "racing", "drift_reorders")
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:

@@ -7,29 +7,19 @@ from typing import Final
 from mainstay.engine.plan import Demand, Memory
 from mainstay.inventory.inventory import Inventory
 from mainstay.inventory.snapshot import Snapshot
-from mainstay.model.batch import batch_of
+from mainstay.model.action import Action
+from mainstay.model.assignment import Assignment
+from mainstay.model.batch import MachineBatch, batch_of
 from mainstay.model.errors import Rejected
+from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.needs import NeedsTable
-from mainstay.model.state import State
-from mainstay.sim.scene import Scene
+from mainstay.sim.provider import SOURCE, Provider
 from mainstay.sim.spec import Event, LoopSpec
+from mainstay.sim.stage import Scene
 
 CYCLE_S: Final = 10.0
-PROVIDER: Final = "sim"
 NO_DEMAND: Final = Demand((), frozenset())
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A provider at work on one machine."""
-
-    due: int
-    """The cycle before whose decision the inventory learns of it."""
-
-    begun: State
-    record: Machine
-    """The machine when it is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +32,14 @@ class Stats:
     preempts: int
     reclaims: int
     deletes: int
+    planned: int
+    """How many steps the plan asked for."""
+
     deferred: int
     """Reclaims that were above the cap."""
+
+    dropped: int
+    """Steps that got lost on their way."""
 
     lost: int
     failed: int
@@ -74,12 +70,31 @@ class Loop:
     """The same object as long as nothing changes, as the engine likes it."""
 
     memory: Memory = field(default_factory=Memory.empty)
-    operations: list[Operation] = field(default_factory=list)
-    creates_to_fail: int = 0
-    slots_added: int = 0
+    provider: Provider = field(init=False)
+    lists: list[tuple[int, MachineBatch]] = field(default_factory=list)
+    """The latest lists, each with the cycle it was made in."""
+
+    listed_at: int = 0
+    """When the list was made that was taken in last."""
+
+    taken_in: MachineBatch | None = None
+    revision: int = 0
+    """That list, and the revision of the inventory that came of it."""
+
+    begun_at: dict[MachineId, int] = field(default_factory=dict)
+    """The cycle in which work on a machine was last begun."""
+
+    repeats: list[tuple[Action, Assignment]] = field(default_factory=list)
+    """Steps that will come a second time."""
+
+    silent: frozenset[ClusterId] = frozenset()
+    market: float = 1.0
+    """By what all prices are multiplied."""
+
     lost: int = 0
     failed: int = 0
-    """Of this cycle, like `lost`."""
+    dropped: int = 0
+    """Of this cycle, like `lost` and `failed`."""
 
     checked: Snapshot | None = None
     """The machines that were last held against the laws."""
@@ -88,6 +103,9 @@ class Loop:
     history: list[Stats] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     """Every law that was broken, with its cycle."""
+
+    def __post_init__(self) -> None:
+        self.provider = Provider(self.scene.machines, self.spec)
 
     @property
     def now(self) -> float:
@@ -100,8 +118,8 @@ class Loop:
 
     @property
     def quiet_cycles(self) -> int:
-        """How many of the last cycles did nothing."""
-        busy = [stats.cycle for stats in self.history if stats.actions]
+        """How many of the last cycles had nothing to do."""
+        busy = [stats.cycle for stats in self.history if stats.planned or stats.actions]
         return len(self.history) - 1 - max(busy, default=-1)
 
 
@@ -113,7 +131,7 @@ def machines(inventory: Inventory) -> list[Machine]:
 def listed(records: list[Machine], *, now: float) -> Inventory:
     """A new inventory that has taken in what a provider lists."""
     inventory = Inventory()
-    report = inventory.merge(batch_of(records, source=PROVIDER), now=now)
+    report = inventory.merge(batch_of(records, source=SOURCE), now=now)
     if report.refused:
         raise Rejected(f"a list was not taken in: {report.refused[0].message}")
     return inventory

@@ -5,7 +5,8 @@ from typing import Final, cast
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from mainstay.model.rollup import BadRow, InvalidRollup, RawNeed, RawRequirement, RawSpread
+from mainstay.model.errors import BadRow, InvalidRollup
+from mainstay.model.rollup import RawNeed, RawRequirement, RawSpread
 from mainstay.wire.machines import sendable, sendable_map
 from mainstay.wire.pb.bigfleet.v1alpha1 import capacity_pb2 as pb
 

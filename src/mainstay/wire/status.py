@@ -10,12 +10,13 @@ from typing import Final
 
 import grpc
 
-from mainstay.model.calls import Call, NotSupported, Status, error_of, status_of
+from mainstay.model.calls import Call, Status, error_of, status_of
 from mainstay.model.errors import (
     Fenced,
     IllegalTransition,
     MainstayError,
     NoCapacity,
+    NotSupported,
     Rejected,
     Unavailable,
     UnknownMachine,

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from mainstay.bench import decide as bench_decide
-from mainstay.bench import lcg
+from mainstay.bench import lcg, uber, workloads
 from mainstay.bench.frame import Bench
 from mainstay.engine import kernels
 from mainstay.engine.decide import decide
@@ -125,12 +125,18 @@ def test_the_bench_prints_every_key_and_dumps_every_case(tmp_path: Path) -> None
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("workload", ["realistic50k", "allsame50k", "onepool"])
+@pytest.mark.parametrize("workload", [*workloads.SIZES, *uber.CLUSTERS])
 def test_every_workload_runs_small_and_asserts_its_fixture(workload: str) -> None:
     bench = Bench("decide", {}, StepClock(), lambda _: None)
 
-    bench_decide.run_pool(bench, workload=workload, share=0.02)
+    bench_decide.run_fleet(bench, workload=workload, share=0.02)
 
     cases = bench.figures["cases"]
     assert isinstance(cases, dict)
     assert cases["acquire"]["bootstrap"] > 0
+
+
+def test_at_full_size_the_gangs_are_those_of_the_reference() -> None:
+    assert [workloads.expected(name, 1.0).gangs for name in workloads.SIZES] == [
+        7_500, 50_000, 20_000,
+    ]  # fmt: skip

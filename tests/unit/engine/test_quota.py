@@ -260,7 +260,7 @@ class TestQuotaOfASpread:
 
         plan = decide_like(world_of(fleet, [wanted], quota=held({("sim", "r"): 0})))
 
-        assert (done(plan), reasons(plan)) == ([(B, "i")], [Unmet.STARVED])
+        assert (done(plan), reasons(plan)) == ([(B, "i")], [Unmet.TOPOLOGY])
 
 
 class TestQuotaInPhaseTwo:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mainstay.model.rollup import InvalidRollup
+from mainstay.model.errors import InvalidRollup
 from mainstay.wire.needs import rollup_from_wire
 from mainstay.wire.pb.bigfleet.v1alpha1 import capacity_pb2 as pb
 

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from mainstay.model.calls import Call, NotSupported
+from mainstay.model.calls import Call
 from mainstay.model.errors import (
     DuplicateMachine,
     Fenced,
@@ -11,6 +11,7 @@ from mainstay.model.errors import (
     InvalidMachine,
     MainstayError,
     NoCapacity,
+    NotSupported,
     Rejected,
     Unavailable,
     UnknownMachine,

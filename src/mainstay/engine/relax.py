@@ -1,0 +1,281 @@
+"""The smallest changes that would admit a need: found by counting, proved by deciding again.
+
+Counts from the funnel say what is worth trying; nothing is claimed that was not decided. What is
+not found is not claimed to be impossible. The number of decisions is bounded by DECISIONS_MAX.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from mainstay.engine.certificate import (
+    CHANGES,
+    Change,
+    Drop,
+    Fewer,
+    Filter,
+    HigherPriority,
+    MoreQuota,
+    Relaxation,
+    SmallerUnit,
+    SoftSpread,
+    Wait,
+    Widen,
+)
+from mainstay.engine.decide import decide
+from mainstay.engine.funnel import Mask, Reach, Sieve
+from mainstay.engine.lookup import Topic, wanted
+from mainstay.engine.trial import Trial, attempt, memory_before, pieces, relaxation
+from mainstay.engine.usage import cluster_use, place_use
+from mainstay.model.assignment import PRIORITY_MAX
+from mainstay.model.need import Operator, Requirement
+from mainstay.model.resources import Units, add, covers
+
+REQUIREMENTS_TRIED: Final = 4
+"""Requirements that are widened or dropped: the first ones that keep machines away alone."""
+
+VALUES_TRIED: Final = 3
+"""Ways to widen one requirement."""
+
+FEWER_TRIED: Final = 12
+PRIORITIES_TRIED: Final = 6
+
+DECISIONS_MAX: Final = (
+    2 + REQUIREMENTS_TRIED * (VALUES_TRIED + 1) + 1 + FEWER_TRIED + 2 + PRIORITIES_TRIED
+)
+"""Wait and soft spread, requirements, min unit, fewer, quota, priority."""
+
+_JOINED_MAX: Final = 8
+"""So many values at most are added to one requirement."""
+
+
+class Bench:
+    """Tries changes and keeps what admits the need."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._last: tuple[Change, Trial] | None = None
+        self.found: list[Relaxation] = []
+
+    def admits(self, change: Change) -> bool:
+        """Whether the need is admitted under a change."""
+        trial = attempt(self._topic, change)
+        if trial is not None:
+            self._last = change, trial
+        return trial is not None
+
+    def keep(self, change: Change | None = None) -> None:
+        """The last change that was admitted is an answer; told in other words if given."""
+        if self._last is not None:
+            tried, trial = self._last
+            self.found.append(relaxation(self._topic, change or tried, trial))
+            self._last = None
+
+    def keep_first(self, changes: Iterator[Change]) -> bool:
+        """The first that admits the need is an answer; whether there is one."""
+        for change in changes:
+            if self.admits(change):
+                self.keep()
+                return True
+        return False
+
+
+def relaxations(reach: Reach) -> tuple[Relaxation, ...]:
+    """At most one per way to relax, the smallest first; takes DECISIONS_MAX decisions at most."""
+    bench = Bench(reach.topic)
+    bench.keep_first(_as_it_is(reach))
+    bench.keep_first(SoftSpread() for _ in range(reach.has_hard_spread))
+    _requirements(reach, bench)
+    bench.keep_first(_smaller_unit(reach))
+    _fewer(reach, bench)
+    bench.keep_first(_more_quota(reach))
+    _higher_priority(reach, bench)
+    order = {kind: place for place, kind in enumerate(CHANGES)}
+    found = sorted(bench.found, key=lambda r: (order[type(r.change)], r.price_per_hour))
+    return tuple(found)
+
+
+def _as_it_is(reach: Reach) -> Iterator[Change]:
+    plan, ref = reach.topic.plan, reach.topic.need.ref
+    if reach.topic.need.profile.same_keys and plan.policy.is_parked(
+        memory_before(plan).gang_ages.get(ref, 0)
+    ):
+        yield Wait()
+
+
+def _requirements(reach: Reach, bench: Bench) -> None:
+    domain = reach.first(Filter.DOMAIN)
+    tried = 0
+    for sieve in reach.sieves:
+        requirement = sieve.requirement
+        if requirement is None or tried == REQUIREMENTS_TRIED:
+            continue
+        kept_away = reach.only(*filter(None, (sieve, domain))) & ~reach.only()
+        if kept_away.any():
+            tried += 1
+            bench.keep_first(
+                change
+                for changes in (_widened(reach, sieve, kept_away), iter([Drop(requirement)]))
+                for change in changes
+            )
+
+
+def _widened(reach: Reach, sieve: Sieve, kept_away: Mask) -> Iterator[Change]:
+    """One more value, or as many as would do together; never more than VALUES_TRIED ways."""
+    requirement = sieve.requirement
+    if requirement is None or not _is_list(requirement):
+        return
+    values = _values(reach, requirement, kept_away & ~sieve.passes)
+    missing = reach.topic.missing
+    is_gang = bool(reach.topic.need.profile.same_keys)
+    singles = [v for v, capacity in values if is_gang or covers(capacity, missing)]
+    ways: list[tuple[str, ...]] = [(value,) for value in singles[:VALUES_TRIED]]
+    if not is_gang and not singles:
+        ways = [joined for joined in [_together(values, missing)] if joined]
+    for way in ways:
+        yield Widen(requirement, _admitting(requirement, way))
+
+
+def _is_list(requirement: Requirement) -> bool:
+    """Whether it names values, so that it can name others."""
+    lists = (Operator.IN, Operator.NOT_IN, Operator.SAME)
+    return requirement.operator in lists and bool(requirement.values)
+
+
+def _values(reach: Reach, requirement: Requirement, rows: Mask) -> list[tuple[str, Units]]:
+    """Values of the attribute among some machines, the most frequent first, and their capacity."""
+    snapshot = reach.topic.plan.snapshot
+    codes, names = snapshot.shapes.attribute(requirement.key)
+    of_row = codes[snapshot.shape[reach.rows]]
+    counts = np.bincount(of_row[rows], minlength=len(names)).tolist()
+    seen = [(count, name) for count, name in zip(counts, names, strict=True) if count]
+    named = sorted((-count, name) for count, name in seen if name is not None)[:_JOINED_MAX]
+    return [(name, reach.capacity(rows & (of_row == names.index(name)))) for _, name in named]
+
+
+def _together(values: list[tuple[str, Units]], missing: Units) -> tuple[str, ...]:
+    """As many of the values as it takes to cover what is missing; none if all do not."""
+    capacity: Units = {}
+    for place, (_, more) in enumerate(values, start=1):
+        capacity = add(capacity, more)
+        if covers(capacity, missing):
+            return tuple(value for value, _ in values[:place])
+    return ()
+
+
+def _admitting(requirement: Requirement, values: tuple[str, ...]) -> Requirement:
+    if requirement.operator is Operator.NOT_IN:
+        kept = tuple(v for v in requirement.values if v not in values)
+        return replace(requirement, values=kept)
+    return replace(requirement, values=(*requirement.values, *values))
+
+
+def _smaller_unit(reach: Reach) -> Iterator[Change]:
+    """The largest min unit that lets in as many more machines as would do."""
+    sieve = reach.first(Filter.MIN_UNIT)
+    if sieve is None or reach.topic.gangs:
+        return
+    kept_away = reach.only(sieve) & ~sieve.passes
+    unit = wanted(reach.topic.need.min_unit)
+    limit = np.array(list(unit.values()), dtype=np.int64)
+    classes = reach.topic.plan.snapshot.shape[reach.rows]
+    clipped = np.minimum(reach.unit_alloc, limit)
+    kinds, kind = np.unique(clipped, axis=0, return_inverse=True)
+    of_row = kind.reshape(-1)[classes]
+    capacity: Units = {}
+    for place in np.unique(of_row[kept_away])[::-1].tolist():
+        limit = np.minimum(limit, kinds[place])
+        capacity = add(capacity, reach.capacity(kept_away & (of_row == place)))
+        if covers(capacity, reach.topic.missing):
+            yield SmallerUnit(dict(zip(unit, limit.tolist(), strict=True)))
+            return
+
+
+def _fewer(reach: Reach, bench: Bench) -> None:
+    topic, total = reach.topic, pieces(reach.topic)
+    near = add(topic.need.aggregate, reach.capacity(reach.only()))
+    guess = min(
+        (near[name] - amount) * total // topic.need.aggregate[name]
+        for name, amount in topic.missing.items()
+    )
+    most, refused = largest(
+        total, guess, lambda number: bench.admits(Fewer(number, total, total)), FEWER_TRIED
+    )
+    if most:
+        bench.keep(Fewer(most, total, refused))
+
+
+def largest(
+    total: int, guess: int, is_admitted: Callable[[int], bool], tries: int
+) -> tuple[int, int]:
+    """A number that is admitted (0 if none was found) and a larger one that is not.
+
+    `total` is known not to be. The guess and its successor are tried first, then halves: the two
+    are neighbours unless `tries` run out.
+    """
+    admitted, refused = 0, total
+    first = [guess, guess + 1]
+    while refused - admitted > 1 and tries:
+        inside = [number for number in first if admitted < number < refused]
+        number = inside[0] if inside else (admitted + refused) // 2
+        tries -= 1
+        if is_admitted(number):
+            admitted = number
+        else:
+            refused = number
+    return admitted, refused
+
+
+def _more_quota(reach: Reach) -> Iterator[Change]:
+    """As many more as would be used if there were no limit: one decision to learn that number."""
+    if not reach.is_limited:
+        return
+    topic, demand = reach.topic, reach.topic.plan.demand
+    free = replace(
+        demand.quota,
+        machines={c: held for c, held in demand.quota.machines.items() if c != topic.need.cluster},
+        slots={},
+    )
+    plan, memory = topic.plan, memory_before(topic.plan)
+    loose = decide(plan.snapshot, replace(demand, quota=free), memory, plan.policy, 0.0)
+    held = demand.quota.machines.get(topic.need.cluster)
+    more = 0 if held is None else cluster_use(loose, topic.need.cluster).planned - held
+    slots = {p: place_use(loose, p).planned - held for p, held in demand.quota.slots.items()}
+    change = MoreQuota(max(0, more), {place: n for place, n in slots.items() if n > 0})
+    if change.machines or change.slots:
+        yield change
+
+
+def _higher_priority(reach: Reach, bench: Bench) -> None:
+    """The smallest one that is above enough of those who hold what it could use."""
+    sieve = reach.first(Filter.CLAIMED)
+    if sieve is None:
+        return
+    now = reach.topic.need.profile.priority
+    kept_away = reach.only(sieve) & ~sieve.passes
+    held = np.unique(reach.priority[kept_away]).tolist()
+    above = sorted({max(p, now) + 1 for p in held if p < PRIORITY_MAX}, reverse=True)
+    if not above:
+        return
+    enough = _enough(reach, kept_away)
+    steps, refused = largest(
+        len(above) + 1,
+        max(1, sum(priority > enough for priority in above)),
+        lambda number: bench.admits(HigherPriority(above[number - 1], now)),
+        PRIORITIES_TRIED,
+    )
+    if steps:
+        below = now if refused > len(above) else above[refused - 1]
+        bench.keep(HigherPriority(above[steps - 1], below))
+
+
+def _enough(reach: Reach, rows: Mask) -> int:
+    """The least priority such that all machines held at it or below would do."""
+    at = np.flatnonzero(rows)
+    at = at[np.argsort(reach.priority[at], kind="stable")]
+    adds = reach.adds[reach.topic.plan.snapshot.shape[reach.rows[at]]]
+    missing = [reach.topic.missing[name] for name in reach.dimensions]
+    covered = np.flatnonzero((np.cumsum(adds, axis=0) >= missing).all(axis=1))
+    return int(reach.priority[at[covered[0] if len(covered) else -1]])

@@ -1,0 +1,588 @@
+"""The simulated provider: latencies, faults and money, all by seed and all changeable."""
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from prometheus_client import generate_latest
+
+from hardware import ids
+from mainstay.model.calls import (
+    Ack,
+    Call,
+    ConfigureRequest,
+    CreateRequest,
+    DeleteRequest,
+    DrainRequest,
+    GetRequest,
+    ListRequest,
+    Status,
+    status_of,
+)
+from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
+from mainstay.model.profile import CapacityType
+from mainstay.model.state import State
+from mainstay.providers.kit.options import Options
+from mainstay.providers.kit.store import SqliteStore
+from mainstay.providers.sim.bill import read_bill
+from mainstay.providers.sim.faults import Faults
+from mainstay.providers.sim.latency import CLOUD, INSTANT, Latency
+from mainstay.providers.sim.offers import choose, small_catalog
+from mainstay.providers.sim.provider import Sim, simulated
+from mainstay.providers.sim.spec import Pool, SimSpec, spread
+from mainstay.providers.sim.trace import Trace
+from virtual_loop import LoopClock, run
+
+TYPE: Final = "m5.large"
+OFFERS: Final = choose(small_catalog(), [TYPE])
+ZONE: Final = OFFERS[0].zone
+HOUR: Final = 3600.0
+
+Scenario = Callable[[Sim], Awaitable[None]]
+
+
+def spec(capacity: CapacityType = CapacityType.ON_DEMAND, slots: int = 4) -> SimSpec:
+    """One pool of m5.large in one zone; steps take no time."""
+    return SimSpec(pools=(Pool(OFFERS[0], capacity, slots),), latencies=INSTANT)
+
+
+def with_sim(made: SimSpec, scenario: Scenario, *, look_s: float = 30.0, **settings: str) -> None:
+    async def whole() -> None:
+        options = Options(reconcile_interval_s=look_s)
+        async with simulated(made, LoopClock(), options=options) as sim:
+            sim.change(settings)
+            await scenario(sim)
+
+    run(whole())
+
+
+def name(number: int = 0, kind: str = "od") -> str:
+    return f"{TYPE}.{ZONE}.{kind}.{number:05d}"
+
+
+async def created(sim: Sim, number: int = 0, kind: str = "od") -> Ack:
+    ack = await sim.calls.create(CreateRequest(name(number, kind)))
+    await asyncio.sleep(0.001)
+    return ack
+
+
+def struck(sim: Sim, fault: str) -> int:
+    told = sim.server.metrics.registry.get_sample_value(
+        "mainstay_provider_faults_total", {"fault": fault}
+    )
+    return int(told or 0)
+
+
+class TestLife:
+    def test_a_slot_is_created_joined_emptied_and_given_back(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            await sim.provider.configure(ConfigureRequest(name(), "web"))
+            await asyncio.sleep(1)
+            await sim.provider.drain(DrainRequest(name()))
+            await asyncio.sleep(1)
+            await sim.provider.delete(DeleteRequest(name()))
+            await asyncio.sleep(1)
+            assert (await sim.provider.get(GetRequest(name()))).state is State.SPECULATIVE
+
+        with_sim(spec(), scenario)
+
+    @pytest.mark.parametrize(
+        ("capacity", "state"),
+        [
+            (CapacityType.BARE_METAL, State.IDLE),
+            (CapacityType.RESERVED, State.IDLE),
+            (CapacityType.ON_DEMAND, State.SPECULATIVE),
+            (CapacityType.SPOT, State.SPECULATIVE),
+        ],
+    )
+    def test_what_is_held_has_its_hardware_from_the_start(
+        self, capacity: CapacityType, state: State
+    ) -> None:
+        async def scenario(sim: Sim) -> None:
+            listing = await sim.calls.list(ListRequest())
+            assert {machine.state for machine in listing.machines} == {state}
+
+        with_sim(spec(capacity), scenario)
+
+    def test_slots_are_dealt_out_evenly(self) -> None:
+        pools = spread(small_catalog(), 100, [CapacityType.ON_DEMAND, CapacityType.SPOT])
+
+        assert sum(pool.slots for pool in pools) == 100
+        assert {pool.slots for pool in pools} == {1, 2}
+
+    def test_a_cloud_of_nothing_is_refused(self) -> None:
+        with pytest.raises(Rejected, match="0 slots"):
+            spread(small_catalog(), 0, [CapacityType.SPOT])
+
+    def test_a_restarted_provider_still_has_its_hosts(self, tmp_path: Path) -> None:
+        async def life() -> list[tuple[str, State]]:
+            store, bill = SqliteStore(tmp_path / "sim.db"), read_bill(tmp_path / "bill")
+            try:
+                async with simulated(spec(), LoopClock(), store=store, bill=bill) as sim:
+                    await sim.calls.create(CreateRequest(name()))
+                    await asyncio.sleep(0.05)
+                    await sim.server.reconcile()
+                    machines = (await sim.calls.list(ListRequest())).machines
+                    return sorted((machine.id, machine.state) for machine in machines)
+            finally:
+                store.close()
+
+        first, second = asyncio.run(life()), asyncio.run(life())
+
+        assert first == second
+        assert first[0] == (name(), State.IDLE)
+        assert len(read_bill(tmp_path / "bill").lines) == 1
+
+    def test_held_hardware_that_was_lost_is_not_back_after_a_restart(self, tmp_path: Path) -> None:
+        machine = name(0, "metal")
+
+        async def life(*, lose: bool) -> State:
+            store, bill = SqliteStore(tmp_path / "sim.db"), read_bill(tmp_path / "bill")
+            try:
+                made = spec(CapacityType.BARE_METAL)
+                async with simulated(made, LoopClock(), store=store, bill=bill) as sim:
+                    if lose:
+                        await sim.lose(machine)
+                    else:
+                        await sim.calls.create(CreateRequest(f"{machine}+1"))
+                        await asyncio.sleep(0.05)
+                    return (await sim.calls.get(GetRequest(f"{machine}+1"))).state
+            finally:
+                store.close()
+
+        assert asyncio.run(life(lose=True)) is State.SPECULATIVE
+        assert asyncio.run(life(lose=False)) is State.IDLE
+
+
+class TestSeed:
+    @staticmethod
+    def history(seed: int) -> list[tuple[float, str, str]]:
+        """When each of forty machines came to its end, under many faults at once."""
+        made = SimSpec(
+            pools=spread(small_catalog(), 40, [CapacityType.SPOT]), latencies=CLOUD, seed=seed
+        )
+        told: list[tuple[float, str, str]] = []
+
+        async def scenario(sim: Sim) -> None:
+            sim.change({
+                "failures": "create=0.2", "interruptions": "50", "price_drift": "0.3",
+                "partial_lists": "0.1", "late_acks_s": "3",
+            })  # fmt: skip
+            for machine in await ids(sim.server):
+                await sim.calls.create(CreateRequest(machine))
+            for _ in range(60):
+                await asyncio.sleep(30)
+                machines = (await sim.calls.list(ListRequest())).machines
+                told.extend((each.price_per_hour, each.id, str(each.state)) for each in machines)
+
+        with_sim(made, scenario)
+        return told
+
+    def test_the_same_seed_gives_the_same_history(self) -> None:
+        assert self.history(3) == self.history(3)
+
+    def test_another_seed_gives_another_history(self) -> None:
+        assert self.history(3) != self.history(4)
+
+    def test_steps_take_about_as_long_as_they_do_in_a_cloud(self) -> None:
+        made = dataclasses.replace(spec(slots=200), latencies=CLOUD)
+
+        async def scenario(sim: Sim) -> None:
+            for machine in await ids(sim.server):
+                await sim.calls.create(CreateRequest(machine))
+            await asyncio.sleep(CLOUD[next(iter(CLOUD))].median_s)
+            states = Counter(m.state for m in (await sim.calls.list(ListRequest())).machines)
+            assert 80 <= states[State.IDLE] <= 120
+            await asyncio.sleep(250)
+            assert len(await ids(sim.server, states=frozenset({State.IDLE}))) == 200
+
+        with_sim(made, scenario)
+
+    def test_reading_calls_take_their_time_too(self) -> None:
+        slow = {**INSTANT, Call.GET: Latency(3.0, 0.0), Call.LIST: Latency(7.0, 0.0)}
+
+        async def scenario(sim: Sim) -> None:
+            began = LoopClock().now_s()
+            await sim.provider.get(GetRequest(name()))
+            await sim.provider.list(ListRequest())
+            assert LoopClock().now_s() - began == pytest.approx(10.0)
+
+        with_sim(dataclasses.replace(spec(), latencies=slow), scenario)
+
+    def test_faults_may_be_there_from_the_start(self) -> None:
+        made = dataclasses.replace(spec(), faults=Faults(stock_outs=frozenset({("*", "*")})))
+
+        async def scenario(sim: Sim) -> None:
+            with pytest.raises(NoCapacity):
+                await created(sim)
+
+        with_sim(made, scenario)
+
+    def test_a_slow_day_makes_every_step_slow(self) -> None:
+        made = dataclasses.replace(spec(slots=50), latencies=CLOUD)
+
+        async def scenario(sim: Sim) -> None:
+            for machine in await ids(sim.server):
+                await sim.calls.create(CreateRequest(machine))
+            await asyncio.sleep(45)
+            assert await ids(sim.server, states=frozenset({State.IDLE})) == []
+
+        with_sim(made, scenario, slowness="4")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("which", [f"{TYPE}/{ZONE}", f"*/{ZONE}", f"{TYPE}/*", "*/*"])
+    def test_a_type_that_is_out_of_stock_in_a_zone_is_refused_until_it_is_back(
+        self, which: str
+    ) -> None:
+        async def scenario(sim: Sim) -> None:
+            with pytest.raises(NoCapacity, match=f"out of stock: {TYPE} in {ZONE}") as refusal:
+                await created(sim)
+            assert status_of(refusal.value) is Status.RESOURCE_EXHAUSTED
+            assert (await sim.calls.get(GetRequest(name()))).state is State.SPECULATIVE
+            sim.change({"stock_outs": ""})
+            await created(sim)
+            assert struck(sim, "stock_out") == 1
+
+        with_sim(spec(), scenario, stock_outs=which)
+
+    def test_another_zone_or_type_is_not_out_of_stock(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+
+        with_sim(spec(), scenario, stock_outs=f"p5.48xlarge/{ZONE}, {TYPE}/elsewhere")
+
+    @pytest.mark.parametrize("quota", [f"{TYPE}=2", "*=2"])
+    def test_a_quota_is_reached_and_freed(self, quota: str) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim, 0)
+            await created(sim, 1)
+            with pytest.raises(NoCapacity, match="quota reached: 2 hosts"):
+                await created(sim, 2)
+            await sim.calls.delete(DeleteRequest(name(0)))
+            await asyncio.sleep(1)
+            await created(sim, 2)
+
+        with_sim(spec(), scenario, quotas=quota)
+
+    def test_too_many_calls_are_turned_away_for_a_while(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for number in range(3):
+                await sim.calls.create(CreateRequest(name(number)))
+            for number in range(3, 10):
+                with pytest.raises(Unavailable, match="more than 3 calls a second"):
+                    await sim.calls.create(CreateRequest(name(number)))
+            await asyncio.sleep(1)
+            await sim.calls.create(CreateRequest(name(9)))
+
+        with_sim(spec(slots=10), scenario, calls_per_s="3")
+
+
+class TestLosses:
+    def test_a_step_fails_as_often_as_it_is_told_to(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for machine in await ids(sim.server):
+                await sim.calls.create(CreateRequest(machine))
+            await asyncio.sleep(1)
+            failed = await ids(sim.server, states=frozenset({State.FAILED}))
+            assert 30 <= len(failed) <= 70
+            one = await sim.calls.get(GetRequest(failed[0]))
+            assert one.last_error == f"create: simulated fault: create of {failed[0]} failed"
+
+        with_sim(spec(slots=200), scenario, failures="create=0.25")
+
+    @pytest.mark.parametrize(
+        ("times", "least", "most"), [("1", 8, 36), ("10", 120, 200), ("0", 0, 0)]
+    )
+    def test_spot_is_interrupted_at_the_rate_it_declares_and_on_demand_never(
+        self, times: str, least: int, most: int
+    ) -> None:
+        """Five in a hundred an hour are declared; ten times that rate takes four in ten."""
+        both = (
+            Pool(OFFERS[0], CapacityType.SPOT, 400),
+            Pool(OFFERS[0], CapacityType.ON_DEMAND, 50),
+        )
+
+        async def scenario(sim: Sim) -> None:
+            for machine in await ids(sim.server):
+                await sim.calls.create(CreateRequest(machine))
+            start = (await sim.calls.list(ListRequest())).cursor
+            await asyncio.sleep(HOUR)
+            gone = (await sim.calls.list(ListRequest(since=start))).tombstones
+            assert least <= len(gone) <= most
+            assert all(".spot." in machine for machine in gone)
+
+        with_sim(
+            SimSpec(pools=both, latencies=INSTANT),
+            scenario,
+            interruptions=times,
+            losses_per_hour="1e-9",
+        )
+
+    def test_a_lost_machine_leaves_a_tombstone_and_a_slot_with_a_new_id(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            start = (await sim.calls.list(ListRequest())).cursor
+            await sim.lose(name())
+            delta = await sim.calls.list(ListRequest(since=start))
+            assert delta.tombstones == (name(),)
+            assert [machine.id for machine in delta.machines] == [f"{name()}+1"]
+            assert struck(sim, "loss") == 1
+
+        with_sim(spec(), scenario)
+
+    def test_any_host_may_be_lost_at_a_rate(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            start = (await sim.calls.list(ListRequest())).cursor
+            await asyncio.sleep(HOUR)
+            gone = (await sim.calls.list(ListRequest(since=start))).tombstones
+            assert 20 <= len(gone) <= 62
+
+        with_sim(spec(CapacityType.BARE_METAL, 100), scenario, losses_per_hour="0.5")
+
+    def test_a_recording_takes_the_youngest_and_refuses_new_ones(self) -> None:
+        trace = Trace(600.0, (4, 2, 0, 4))
+        made = dataclasses.replace(spec(CapacityType.SPOT), traces={ZONE: trace})
+
+        async def scenario(sim: Sim) -> None:
+            for number in range(4):
+                await created(sim, number, "spot")
+                await asyncio.sleep(1)
+            counts = []
+            for _ in range(3):
+                await asyncio.sleep(600)
+                idle = await ids(sim.server, states=frozenset({State.IDLE}))
+                counts.append(len(idle))
+                if len(counts) == 1:
+                    assert idle == [name(0, "spot"), name(1, "spot")]
+                    with pytest.raises(NoCapacity, match=f"no spot capacity in zone {ZONE}"):
+                        await sim.calls.create(CreateRequest(f"{name(3, 'spot')}+1"))
+            assert counts == [2, 0, 0]
+            await sim.calls.create(CreateRequest(f"{name(3, 'spot')}+1"))
+
+        with_sim(made, scenario)
+
+    def test_a_host_that_goes_while_it_is_joined_fails_the_machine(self) -> None:
+        made = dataclasses.replace(spec(), latencies=CLOUD)
+
+        async def scenario(sim: Sim) -> None:
+            await sim.calls.create(CreateRequest(name()))
+            await asyncio.sleep(200)
+            ack = await sim.calls.configure(ConfigureRequest(name(), "web"))
+            assert ack.machine.host is not None
+            sim.cloud.lose(ack.machine.host.ref)
+            await asyncio.sleep(200)
+            machine = await sim.calls.get(GetRequest(name()))
+            assert machine.state is State.FAILED
+            assert "is gone" in machine.last_error
+
+        with_sim(made, scenario)
+
+
+class TestLine:
+    def test_a_partial_list_has_holes_and_nothing_is_lost(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            seen = len((await sim.calls.list(ListRequest())).machines)
+            assert 30 <= seen <= 70
+            sim.change({"partial_lists": "0"})
+            assert len((await sim.calls.list(ListRequest())).machines) == 100
+
+        with_sim(spec(slots=100), scenario, partial_lists="0.5")
+
+    def test_a_stale_list_shows_an_earlier_time(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            before = await sim.calls.list(ListRequest())
+            await created(sim)
+            assert await sim.calls.list(ListRequest()) == before
+            delta = await sim.calls.list(ListRequest(since=before.cursor))
+            assert (delta.machines, delta.cursor) == ([], before.cursor)
+            sim.change({"stale_lists": "0"})
+            assert len((await sim.calls.list(ListRequest(since=before.cursor))).machines) == 1
+
+        with_sim(spec(), scenario, stale_lists="1")
+
+    def test_a_duplicate_ack_is_the_one_before(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            first = await created(sim)
+            again = await sim.calls.configure(ConfigureRequest(name(), "web"))
+            assert again == first
+            assert (await sim.calls.get(GetRequest(name()))).state is not State.IDLE
+
+        with_sim(spec(), scenario, duplicate_acks="1")
+
+    def test_late_acks_overtake_each_other(self) -> None:
+        order: list[int] = []
+
+        async def call(sim: Sim, number: int) -> None:
+            await sim.calls.create(CreateRequest(name(number)))
+            order.append(number)
+
+        async def scenario(sim: Sim) -> None:
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(10):
+                    tasks.create_task(call(sim, number))
+
+        with_sim(spec(slots=10), scenario, late_acks_s="5")
+
+        assert sorted(order) == [*range(10)]
+        assert order != sorted(order)
+
+    def test_a_lost_ack_was_carried_out(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            with pytest.raises(Unavailable, match="no answer"):
+                await sim.calls.create(CreateRequest(name()))
+            assert (await sim.calls.get(GetRequest(name()))).state is not State.SPECULATIVE
+
+        with_sim(spec(), scenario, lost_acks="1")
+
+    def test_a_state_no_step_leads_to_is_only_shown_in_the_name_of_a_fault(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            await sim.calls.configure(ConfigureRequest(name(), "web"))
+            await asyncio.sleep(1)
+            machine = await sim.invent(name(), State.FAILED, why="pulled the plug")
+            assert (machine.state, machine.last_error) == (State.FAILED, "pulled the plug")
+            assert struck(sim, "invented_state") == 1
+
+        with_sim(spec(), scenario)
+
+    def test_a_step_that_was_overtaken_by_a_fault_changes_nothing_when_it_ends(self) -> None:
+        made = dataclasses.replace(spec(), latencies=CLOUD)
+
+        async def scenario(sim: Sim) -> None:
+            await sim.calls.create(CreateRequest(name()))
+            await asyncio.sleep(1)
+            failed = await sim.invent(name(), State.FAILED, why="pulled the plug")
+            await asyncio.sleep(250)
+            assert await sim.calls.get(GetRequest(name())) == failed
+            ended = sim.server.metrics.registry.get_sample_value(
+                "mainstay_provider_steps_total", {"call": "create", "end": "overtaken"}
+            )
+            assert ended == 1.0
+
+        with_sim(made, scenario)
+
+
+class TestFaultSettings:
+    @pytest.mark.parametrize(
+        ("setting", "text", "why"),
+        [
+            ("earthquakes", "1", "no such fault: earthquakes"),
+            ("partial_lists", "1.5", "partial_lists must be within 0 and 1: 1.5"),
+            ("slowness", "inf", "slowness must be within"),
+            ("calls_per_s", "many", "'many'"),
+            ("stock_outs", "m5.large", "such as g5.xlarge/use1-az2"),
+            ("quotas", "m5.large=-1", "zero or more: -1"),
+            ("quotas", "m5.large=x", "such as p5"),
+            ("failures", "get=0.5", "such as create=0.1"),
+            ("failures", "create=2", "failures of create must be"),
+        ],
+    )
+    def test_a_wrong_setting_is_refused_by_name_and_changes_nothing(
+        self, setting: str, text: str, why: str
+    ) -> None:
+        async def scenario(sim: Sim) -> None:
+            before = sim.cloud.faults
+            with pytest.raises(MainstayError, match=why):
+                sim.change({"lost_acks": "1", setting: text})
+            assert sim.cloud.faults == before
+
+        with_sim(spec(), scenario)
+
+
+class TestSelectors:
+    """Clusters named for a fault, as the conformance suite of BigFleet asks for them."""
+
+    @pytest.mark.parametrize(
+        ("cluster", "error"),
+        [
+            ("fault-error", "configure: simulated fault: fault-error"),
+            ("fault-timeout", "configure: timed out after 2 s"),
+            ("fault-slow-ok", "configure: timed out after 2 s"),
+            ("fault-readiness-block", "configure: timed out after 2 s"),
+        ],
+    )
+    def test_a_cluster_gets_the_fault_it_is_named_for(self, cluster: str, error: str) -> None:
+        made = dataclasses.replace(spec(), selectors=True)
+
+        async def scenario() -> None:
+            limits = dict.fromkeys(CLOUD, 2.0)
+            options = Options(step_timeouts_s=limits)
+            async with simulated(made, LoopClock(), options=options) as sim:
+                await created(sim)
+                await sim.calls.configure(ConfigureRequest(name(), cluster))
+                await asyncio.sleep(60)
+                machine = await sim.calls.get(GetRequest(name()))
+                assert (machine.state, machine.last_error) == (State.FAILED, error)
+
+        run(scenario())
+
+    def test_without_selectors_it_is_a_name_like_any_other(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            await sim.calls.configure(ConfigureRequest(name(), "fault-error"))
+            await asyncio.sleep(1)
+            assert (await sim.calls.get(GetRequest(name()))).state is State.CONFIGURED
+
+        with_sim(spec(), scenario)
+
+
+class TestMoney:
+    def test_the_bill_is_right_to_the_cent(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            await asyncio.sleep(10 * HOUR)
+            assert sim.cloud.bill.total_cents(now_s=LoopClock().now_s()) == 96
+            await sim.calls.delete(DeleteRequest(name()))
+            await asyncio.sleep(10 * HOUR)
+            assert sim.cloud.bill.total_cents(now_s=LoopClock().now_s()) == 96
+
+        with_sim(spec(), scenario)
+
+    def test_spot_prices_drift_and_show_and_the_bill_follows(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim, 0, "spot")
+            start = (await sim.calls.list(ListRequest())).cursor
+            await asyncio.sleep(100 * HOUR)
+            changed = (await sim.calls.list(ListRequest(since=start))).machines
+            prices = {machine.price_per_hour for machine in changed}
+            assert len(changed) == 4
+            assert len(prices) == 1
+            assert prices != {0.043}
+            flat = round(0.043 * 100 * 100)
+            assert sim.cloud.bill.total_cents(now_s=LoopClock().now_s()) != flat
+
+        with_sim(spec(CapacityType.SPOT), scenario, price_drift="0.2", look_s=600.0)
+
+    def test_on_demand_prices_stand(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            start = (await sim.calls.list(ListRequest())).cursor
+            await asyncio.sleep(10 * HOUR)
+            assert (await sim.calls.list(ListRequest(since=start))).machines == []
+
+        with_sim(spec(), scenario, price_drift="0.2")
+
+
+def test_what_happened_is_counted() -> None:
+    async def scenario(sim: Sim) -> None:
+        await created(sim)
+        with pytest.raises(MainstayError):
+            await sim.calls.get(GetRequest("ghost"))
+        await asyncio.sleep(1)
+        shown = generate_latest(sim.server.metrics.registry).decode()
+        for line in (
+            'mainstay_provider_calls_total{call="create",status="OK"} 1.0',
+            'mainstay_provider_calls_total{call="get",status="NOT_FOUND"} 1.0',
+            'mainstay_provider_steps_total{call="create",end="done"} 1.0',
+            'mainstay_provider_machines_count{state="Idle"} 1.0',
+            'mainstay_provider_machines_count{state="Speculative"} 3.0',
+            'mainstay_provider_reconcile_total{found="added"} 4.0',
+        ):
+            assert line in shown
+
+    with_sim(spec(), scenario)
