@@ -542,8 +542,26 @@ class TestMachine:
             2, 3, MachineId("z"), None
         )
 
+    def test_of_equal_price_the_one_worth_more_to_its_workload_is_kept(self) -> None:
+        machines = [
+            dataclasses.replace(m, assignment=an_assignment(reclamation_penalty_dollars=dollars))
+            for m, dollars in zip(some(2, State.CONFIGURED), (0.5, 8.0), strict=True)
+        ]
+
+        told = explain_machine(planned(machines), MachineId("m-1"))
+
+        assert told.neighbours == Neighbours(1, 2, MachineId("m-2"), None)
+
 
 class TestCluster:
+    def test_what_is_drained_counts_where_it_is(self) -> None:
+        machines = [dataclasses.replace(m, cluster=BATCH) for m in some(2, State.CONFIGURED)]
+        plan = planned(machines, wanting(8))
+
+        assert explain_cluster(plan, BATCH).actions == {ActionKind.RECLAIM: 2}
+        assert explain_cluster(plan, WEB).actions == {}
+        assert explain_cluster(plan, WEB).quota.planned == 1
+
     def test_it_counts_needs_machines_actions_and_quota(self) -> None:
         creating = dataclasses.replace(
             some(1, State.CREATING, "n")[0],

@@ -165,6 +165,12 @@ class TestDemand:
         assert told.actions_after == {ActionKind.RECLAIM: 1}
         assert told.drained == (MachineId("c-2"),)
 
+    def test_only_what_the_other_plan_does_not_drain_is_told(self) -> None:
+        told = differs([LessNeed(wanting(8).ref, {"cpu": 8000})], asking(wanting(8)))
+
+        assert told.actions_before == {ActionKind.RECLAIM: 1}
+        assert told.drained == (MachineId("c-1"),)
+
     def test_a_need_that_loses_all_is_gone(self) -> None:
         less = LessNeed(wanting(16).ref, {"cpu": 99_000})
 
@@ -247,5 +253,5 @@ def test_a_changed_snapshot_cannot_be_written_to_and_has_no_history() -> None:
     lost, _ = changed((snapshot, asking()), [ZoneLost("zone-b")])
 
     assert lost.by_state == {State.IDLE: 1, State.CONFIGURED: 2}
-    assert lost.changes(snapshot.revision) is None
+    assert [lost.changes(since) for since in (0, snapshot.revision)] == [None, None]
     assert [name for name in HOT if getattr(lost, name).flags.writeable] == []
