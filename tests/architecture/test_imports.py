@@ -16,6 +16,8 @@ from tree import BIN, project
 SOURCE: Final = outside.ROOT / "src/mainstay"
 LAYERS: Final = "Layers: a package imports only what is drawn below it"
 PURE: Final = "Pure core: no I/O, no clock, no randomness, no plumbing"
+PROTOBUF: Final = "Protobuf types stay inside wire"
+MESSAGES: Final = "mainstay.wire.pb.bigfleet.v1alpha1"
 
 Contract = Mapping[str, Any]
 
@@ -58,6 +60,7 @@ def test_a_skeleton_of_the_package_keeps_every_contract(tmp_path: Path) -> None:
     assert ended.code == 0, ended.text
     assert f"{LAYERS} KEPT" in ended.text
     assert f"{PURE} KEPT" in ended.text
+    assert f"{PROTOBUF} KEPT" in ended.text
 
 
 @pytest.mark.parametrize(
@@ -74,6 +77,8 @@ def test_a_skeleton_of_the_package_keeps_every_contract(tmp_path: Path) -> None:
         ("bench/broken", "import mainstay.processes", LAYERS),
         ("runtime/broken", "import mainstay.model", LAYERS),
         ("processes/broken", "def later():\n    import mainstay.cli", LAYERS),
+        ("providers/broken", "import mainstay.wire.pb", PROTOBUF),
+        ("bench/broken", f"from {MESSAGES} import provider_pb2", PROTOBUF),
     ],
 )
 def test_an_import_that_must_not_be_breaks_its_contract(

@@ -13,9 +13,11 @@ import pytest
 
 import hardware
 import outside
+from builders import A_CLUSTER, A_FINGERPRINT
 from certificates import Authority
 from hardware import Hardware, a_slot
 from mainstay.inventory.inventory import Inventory
+from mainstay.model.assignment import Assignment
 from mainstay.model.calls import (
     INT64_MAX,
     Ack,
@@ -26,17 +28,20 @@ from mainstay.model.calls import (
     Fence,
     GetRequest,
     ListRequest,
-    NotSupported,
 )
 from mainstay.model.errors import (
     Fenced,
     IllegalTransition,
     MainstayError,
     NoCapacity,
+    NotSupported,
     Rejected,
     Unavailable,
     UnknownMachine,
 )
+from mainstay.model.ids import MachineId
+from mainstay.model.metadata import encode
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.profile import HostRef
 from mainstay.model.state import State
 from mainstay.providers.kit.server import ProviderServer
@@ -300,6 +305,64 @@ class TestLists:
             assert not batch.full
 
         in_lab(scenario, *self.SLOTS)
+
+
+class TestAdditions:
+    """What we add to the protocol goes all the way."""
+
+    def test_a_shard_that_was_restarted_knows_for_whom_a_machine_is_being_made(
+        self, over: Over
+    ) -> None:
+        meant = Assignment(fingerprint=A_FINGERPRINT, group="", cluster=A_CLUSTER)
+        backend = Hardware(a_slot("m-1"), a_slot("m-2"), delay_s=60.0)
+
+        async def scenario(at: Lab) -> None:
+            fence = Fence("s-0", 1, 1)
+            ack = await at.remote.create(CreateRequest("m-1", fence, encode(meant)))
+            assert ack.machine.shard_metadata == encode(meant)
+            for report in (
+                await at.remote.list(ListRequest()),
+                await at.remote.listing(ListRequest()),
+            ):
+                inventory = Inventory()
+                inventory.merge(report, now=1.0)
+                assert inventory.machine(MachineId("m-1")).assignment == meant
+                assert not inventory.machine(MachineId("m-2")).assignment
+            declared = at.remote.capabilities
+            assert declared is not None
+            assert declared.attribution
+
+        in_lab(scenario, backend=backend, server_over=over)
+
+    def test_the_second_create_changes_nothing_of_what_the_first_has_said(self) -> None:
+        backend = Hardware(a_slot("m-1"), delay_s=60.0)
+
+        async def scenario(at: Lab) -> None:
+            first = await at.remote.create(CreateRequest("m-1", attribution={"for": "one"}))
+            again = await at.remote.create(CreateRequest("m-1", attribution={"for": "other"}))
+            assert first == again
+            assert (await at.remote.get(GetRequest("m-1"))).shard_metadata == {"for": "one"}
+
+        in_lab(scenario, backend=backend)
+
+    @pytest.mark.parametrize("page", [1, 1000])
+    def test_a_notice_comes_changes_and_is_withdrawn(self, page: int) -> None:
+        backend = Hardware(a_slot("m-1", host="h-1"), a_slot("m-2", host="h-2"), delay_s=0.0)
+        backend.gives_notice = True
+        soon, later = InterruptionNotice(1.8e9, "spot"), InterruptionNotice(1.8e9 + 0.5)
+
+        async def scenario(at: Lab) -> None:
+            batch = await at.remote.list(ListRequest())
+            assert (batch.notices, at.server.capabilities.notices) == ({}, True)
+            for notice in (soon, later, None):
+                backend.there["m-2"] = a_slot("m-2", host="h-2", notice=notice)
+                await at.server.reconcile()
+                asked = ListRequest(since=batch.cursor)
+                batch, listing = await at.remote.list(asked), await at.remote.listing(asked)
+                assert list(batch.ids) == ["m-2"]
+                assert batch.notices == listing.notices == ({"m-2": notice} if notice else {})
+
+        in_lab(scenario, backend=backend, options=ClientOptions(page_machines=page))
 
 
 HANDSHAKE = """

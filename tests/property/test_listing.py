@@ -47,7 +47,14 @@ def messages() -> st.SearchStrategy[pb.Machine]:
     """Machines on the wire: good ones, ones that break a rule, ones whose resources do."""
     good = strategies.machines().map(machine_to_wire)
     bad = [strategies.breaking(rule).map(machine_to_wire) for rule in REPORTED]
-    return st.one_of(good, good, *bad, st.builds(_spoilt, good, st.sampled_from(QUANTITIES)))
+    noticed = st.builds(_noticed, good, st.integers(-(2**63), 2**63 - 1))
+    spoilt = st.builds(_spoilt, good, st.sampled_from(QUANTITIES))
+    return st.one_of(good, good, *bad, noticed, spoilt)
+
+
+def _noticed(message: pb.Machine, deadline_unix_nanos: int) -> pb.Machine:
+    message.interruption_notice.deadline_unix_nanos = deadline_unix_nanos
+    return message
 
 
 def _spoilt(message: pb.Machine, quantity: str) -> pb.Machine:
@@ -300,7 +307,8 @@ def outcome(raw: bytes) -> object:
         return error.message
     nameless = [(name, error.message) for name, error in listing.nameless]
     said = (listing.cursor, listing.tombstones, listing.more, listing.capabilities)
-    return listing.digest.tolist(), list(listing.ids), list(map(repr, verdicts)), nameless, said
+    read = list(map(repr, verdicts)), dict(listing.notices)
+    return listing.digest.tolist(), list(listing.ids), read, nameless, said
 
 
 class TestInterning:

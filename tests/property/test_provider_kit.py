@@ -2,7 +2,7 @@
 
 Random lives of three slots. After every call the kit and the model must agree on the answer; every
 record the kit ever writes must follow from the one before by a legal edge; and whoever follows the
-incremental lists must know what a full list says.
+incremental lists must know what a full list says, notices included.
 """
 
 import asyncio
@@ -37,6 +37,8 @@ from mainstay.model.errors import (
     NoCapacity,
     UnknownMachine,
 )
+from mainstay.model.ids import MachineId
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.state import NEXT, State
 from mainstay.providers.kit import store as stores
 from mainstay.providers.kit.backend import Job, Slot
@@ -216,7 +218,7 @@ ACTS: Final = st.one_of(
     st.builds(Wait, st.sampled_from([0.0, 1.0, DELAY_S + 0.5])),
     st.builds(
         Happen,
-        st.sampled_from(["lose", "doom", "spare", "retire", "restart", "look"]),
+        st.sampled_from(["lose", "doom", "spare", "retire", "restart", "look", "warn", "calm"]),
         st.sampled_from(SLOTS),
     ),
 )
@@ -230,6 +232,7 @@ class Life:
         self.hardware = Doomed(*map(a_slot, SLOTS), delay_s=DELAY_S)
         self.model = Model()
         self.mirror: dict[str, State] = {}
+        self.notices: dict[MachineId, InterruptionNotice] = {}
         self.cursor = b""
 
     async def run(self, acts: Sequence[Act]) -> None:
@@ -319,6 +322,10 @@ class Life:
             await server.reconcile()
         elif what == "look":
             await server.reconcile()
+        elif what in {"warn", "calm"}:
+            notice = InterruptionNotice(now_s() + 60.0) if what == "warn" else None
+            there = self.hardware.there[plain.slot]
+            self.hardware.there[plain.slot] = dataclasses.replace(there, notice=notice)
 
     def settle(self) -> None:
         for plain in self.model.slots.values():
@@ -339,17 +346,25 @@ class Life:
             answer = await server.list(ListRequest(since=self.cursor, results_max=2))
             if answer.full:
                 self.mirror.clear()
-            for gone in answer.tombstones:
+                self.notices.clear()
+            for gone in (*answer.tombstones, *(machine.id for machine in answer.machines)):
                 self.mirror.pop(gone, None)
+                self.notices.pop(gone, None)
+            self.notices.update(answer.notices)
             self.mirror.update({machine.id: machine.state for machine in answer.machines})
             self.cursor, more = answer.cursor, answer.more
         full = await server.list(ListRequest())
         assert self.mirror == {machine.id: machine.state for machine in full.machines}
+        assert self.notices == full.notices
 
     async def agree_at_last(self, server: ProviderServer) -> None:
         await asyncio.sleep(10 * DELAY_S)
         self.settle()
+        await server.reconcile()
         await self.follow(server)
+        said = {plain.id: self.hardware.there[plain.slot].notice
+                for plain in self.model.slots.values() if plain.hosted}  # fmt: skip
+        assert self.notices == {name: notice for name, notice in said.items() if notice}
         assert self.mirror == {plain.id: plain.state for plain in self.model.slots.values()}
 
 

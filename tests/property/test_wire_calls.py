@@ -88,7 +88,7 @@ def test_a_need_of_ours_is_the_same_row_again(need: Need) -> None:
 
 fences = st.builds(Fence, texts, int64, int64)
 requests: dict[Call, st.SearchStrategy[Request]] = {
-    Call.CREATE: st.builds(CreateRequest, texts, fence=fences),
+    Call.CREATE: st.builds(CreateRequest, texts, fence=fences, attribution=maps),
     Call.CONFIGURE: st.builds(
         ConfigureRequest, texts, texts, blob=st.binary(max_size=9), metadata=maps, fence=fences
     ),
@@ -125,6 +125,8 @@ def test_an_acknowledgement_comes_back_as_it_was(operation: str, machine: Machin
         paging=st.booleans(),
         incremental=st.booleans(),
         tombstones=st.booleans(),
+        attribution=st.booleans(),
+        notices=st.booleans(),
     )
 )
 def test_capabilities_come_back_as_they_were(capabilities: Capabilities) -> None:

@@ -8,7 +8,7 @@ that is decoded from the metadata by whoever takes the batch in.
 import dataclasses
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mainstay.model.errors import InvalidMachine
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine, MachineRule
+from mainstay.model.notice import Notices
 from mainstay.model.profile import HostRef, Profile
 from mainstay.model.resources import Resources
 from mainstay.model.state import state_name, state_of
@@ -49,6 +50,9 @@ class MachineBatch:
     tombstones: tuple[MachineId, ...] = ()
     cursor: bytes = b""
     """Where the provider's next incremental list starts."""
+
+    notices: Notices = field(default_factory=dict)
+    """Whose host the provider will take back: few, so no column, and in no digest."""
 
     ids: Texts
     digest: U64

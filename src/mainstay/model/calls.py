@@ -24,6 +24,7 @@ from mainstay.model.errors import (
 )
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
+from mainstay.model.notice import Notices
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
 
@@ -75,6 +76,8 @@ class CreateRequest:
 
     machine: str
     fence: Fence = NO_FENCE
+    attribution: Mapping[str, str] = field(default_factory=dict)
+    """Which need it is for, written as metadata is: kept and echoed until the machine is Idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,8 @@ class Listing:
     """Machines that are gone since the cursor that was asked for; their ids never come back."""
 
     more: bool = False
+    notices: Notices = field(default_factory=dict)
+    """Of its machines: whose host the provider will take back. Only List tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +184,12 @@ class Capabilities:
 
     tombstones: bool = False
     """An incremental list names what is gone."""
+
+    attribution: bool = False
+    """What Create was told of its need is echoed."""
+
+    notices: bool = False
+    """A list tells whose host will be taken back, where the provider knows."""
 
 
 class Provider(Protocol):

@@ -31,6 +31,7 @@ from mainstay.model.calls import (
     status_of,
 )
 from mainstay.model.errors import NotSupported
+from mainstay.model.notice import InterruptionNotice, Notices, known_notices
 
 __all__ = [
     "ANSWER_BYTES_MAX",
@@ -49,13 +50,16 @@ __all__ = [
     "DrainRequest",
     "Fence",
     "GetRequest",
+    "InterruptionNotice",
     "ListRequest",
     "Listing",
     "Mutation",
     "NotSupported",
+    "Notices",
     "Provider",
     "ProviderCalls",
     "Status",
     "error_of",
+    "known_notices",
     "status_of",
 ]

@@ -33,6 +33,7 @@ from mainstay.wire.machines import (
     sendable,
     sendable_map,
 )
+from mainstay.wire.notices import notice_bytes
 from mainstay.wire.pb.bigfleet.v1alpha1 import capacity_pb2 as capacity_pb
 from mainstay.wire.pb.bigfleet.v1alpha1 import provider_pb2 as pb
 from mainstay.wire.pb.mainstay.v1 import provider_pb2 as our_pb
@@ -64,7 +65,8 @@ def request_to_wire(request: Request) -> bytes:
 
 def _create_from_wire(data: bytes) -> CreateRequest:
     message = pb.CreateRequest.FromString(data)
-    return CreateRequest(message.machine_id, fence=_fence(message))
+    attribution = dict(message.attribution)
+    return CreateRequest(message.machine_id, _fence(message), attribution)
 
 
 def _configure_from_wire(data: bytes) -> ConfigureRequest:
@@ -125,7 +127,7 @@ def _fenced_message(request: Mutation) -> FencedMessage:
     message: FencedMessage
     match request:
         case CreateRequest():
-            message = pb.CreateRequest()
+            message = pb.CreateRequest(attribution=sendable_map(request.attribution))
         case ConfigureRequest():
             message = pb.ConfigureRequest(
                 cluster_id=sendable(request.cluster),
@@ -200,7 +202,7 @@ def listing_to_wire(listing: Listing, capabilities: Capabilities) -> bytes:
     )
     parts = [envelope.SerializeToString()]
     for machine in listing.machines:
-        data = machine_bytes(machine)
+        data = machine_bytes(machine) + notice_bytes(listing.notices.get(machine.id))
         parts += (_MACHINE_TAG, _varint(len(data)), data)
     return b"".join(parts)
 
@@ -248,6 +250,8 @@ def capabilities_to_wire(capabilities: Capabilities) -> our_pb.ProviderCapabilit
         incremental=capabilities.incremental,
         tombstones=capabilities.tombstones,
         paging=capabilities.paging,
+        interruption_notices=capabilities.notices,
+        attribution=capabilities.attribution,
     )
 
 
@@ -259,6 +263,8 @@ def capabilities_from_wire(message: our_pb.ProviderCapabilities) -> Capabilities
         incremental=message.incremental,
         tombstones=message.tombstones,
         paging=message.paging,
+        notices=message.interruption_notices,
+        attribution=message.attribution,
     )
 
 

@@ -117,7 +117,7 @@ def columns_of(raw: Bytes, found: scan.I64) -> Columns:
     kind = out[:, scan.AT_CAPACITY_TYPE].astype(np.uint32)
     parts = (instance_type, zone, kind, resources, labels, allocatable)
     host_ref, odd_ref = _host_refs(raw.data, out)
-    torn = (out[:, scan.AT_TORN] != 0) | (found[:, scan.HEALTH] != 0)
+    torn = (out[:, scan.AT_TORN] != 0) | (found[:, scan.HEALTH] & ~scan.NOTICED != 0)
     torn |= out[:, scan.AT_STATE] == scan.NUMBER_MAX
     columns = Columns(
         unreadable=odd_ref | torn,

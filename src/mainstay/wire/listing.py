@@ -5,7 +5,7 @@ listing, looks up which machines it knows with the same digest, and reads only t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,11 +14,13 @@ from google.protobuf.message import DecodeError
 from mainstay.model.batch import MachineBatch
 from mainstay.model.errors import InvalidMachine, Rejected
 from mainstay.model.ids import MachineId, is_id
+from mainstay.model.notice import Notices
 from mainstay.model.texts import ARENA_BYTES_MAX, U64, Rows, Texts
 from mainstay.wire import scan
 from mainstay.wire.columns import Bytes, Columns, bytes_of, columns_of, gathered, joined
 from mainstay.wire.loops import loops
 from mainstay.wire.machines import machine_from_wire
+from mainstay.wire.notices import notice_in
 from mainstay.wire.pb.bigfleet.v1alpha1 import provider_pb2 as pb
 
 UNREADABLE: Final = "unreadable"
@@ -70,11 +72,26 @@ class Listing:
             position: _refusal(_record(self.raw, self.found[position]), self.ids[position])
             for position in positions[columns.unreadable].tolist()
         }
-        return self._batch(columns, positions), refused
+        batch = self._batch(columns, positions)
+        return replace(batch, notices=self._notices(positions)), refused
 
     def batch(self) -> tuple[MachineBatch, Mapping[int, InvalidMachine]]:
         """All of it."""
         return self.read(np.arange(len(self)))
+
+    @property
+    def notices(self) -> Notices:
+        """Whose host the provider will take back: only these records are read for it."""
+        return self._notices(np.arange(len(self)))
+
+    def _notices(self, positions: Rows) -> Notices:
+        """Also of records that cannot be read otherwise; of two about one machine, the first."""
+        noticed = positions[self.found[positions, scan.HEALTH] & scan.NOTICED != 0]
+        told = {
+            MachineId(self.ids[position]): notice_in(_record(self.raw, self.found[position]))
+            for position in noticed[::-1].tolist()
+        }
+        return {name: notice for name, notice in told.items() if notice is not None}
 
     def _batch(self, columns: Columns, positions: Rows) -> MachineBatch:
         good = np.flatnonzero(~columns.unreadable)

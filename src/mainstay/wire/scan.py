@@ -28,7 +28,7 @@ IGNORED, PLAIN, ENTRY, ENTRIES = 0, 1, 2, 3
 ID, STATE, HOST, INSTANCE_TYPE, ZONE = 10, 16, 26, 34, 42
 CAPACITY_TYPE, PRICE, PROBABILITY, RESOURCES, LABELS = 48, 57, 65, 74, 82
 LAST_ERROR, ALLOCATABLE, CLUSTER, METADATA = 98, 106, 114, 122
-ATTRIBUTION: Final = 8010
+NOTICE, ATTRIBUTION = 8002, 8010
 OURS: Final = 8000
 """The tags of a machine's fields: number * 8 + wire type. Ours are numbered from 1000 up."""
 
@@ -42,8 +42,9 @@ FIRST_TEXT, SECOND_TEXT = 10, 18
 
 START, END, ENTRY_COUNT, HEALTH, ID_AT, ID_LENGTH = 0, 1, 2, 3, 4, 5
 FOUND_COLUMNS: Final = 6
-NO_ID, TORN = 1, 2
-"""Bits of HEALTH: its id is none; a message inside of it is cut off or no message."""
+NO_ID, TORN, NOTICED = 1, 2, 4
+"""Bits of HEALTH: its id is none; a message inside of it is cut off or no message; its host will be
+taken back, which spoils nothing."""
 
 AT_STATE, AT_CAPACITY_TYPE, AT_PRICE, AT_PROBABILITY, AT_HAS_HOST, AT_TORN = 0, 1, 2, 3, 4, 5
 AT_INSTANCE_TYPE, AT_ZONE, AT_CLUSTER, AT_LAST_ERROR, AT_PROVIDER, AT_REF = 6, 8, 10, 12, 14, 16
@@ -245,6 +246,8 @@ def _machine(data: U8, words: U64, at: int, end: int, found: I64) -> tuple[int, 
             value = _mix(_mix(value ^ as_word(tag)) ^ hashed(words, start, stop - start))
         if tag == ID:
             id_at, id_length = start, stop - start
+        elif tag == NOTICE:
+            health |= NOTICED
     value = _mix(value ^ maps)
     found[ID_AT], found[ID_LENGTH], found[ENTRY_COUNT] = id_at, id_length, entries
     found[HEALTH] = health if _is_id(data, id_at, id_length) else health | NO_ID

@@ -54,6 +54,17 @@ def test_a_number_that_does_not_fit_is_refused(request_: Request) -> None:
         request_to_wire(request_)
 
 
+def test_a_peer_that_knows_nothing_of_attribution_reads_the_same_create() -> None:
+    """Drain has the numbers that BigFleet's Create has, and none of ours."""
+    said = CreateRequest("m-1", Fence("s-0", 3, 4), attribution={"for": "web"})
+
+    heard = pb.DrainRequest.FromString(request_to_wire(said))
+
+    assert (heard.machine_id, heard.shard_id) == ("m-1", "s-0")
+    assert (heard.shard_epoch, heard.sequence_number) == (3, 4)
+    assert heard.grace_period_seconds == 0
+
+
 def test_the_paths_are_those_of_the_peers_service() -> None:
     assert METHODS[Call.CONFIGURE] == "/bigfleet.v1alpha1.CapacityProvider/Configure"
     names = {path.rpartition("/")[2] for path in METHODS.values()}

@@ -14,6 +14,7 @@ from mainstay.model.calls import Capabilities, Listing, ListRequest
 from mainstay.model.errors import Unavailable
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
+from mainstay.model.notice import InterruptionNotice, Notices
 from mainstay.model.state import State
 from mainstay.wire.calls import listing_to_wire
 from mainstay.wire.machines import machine_to_wire
@@ -25,11 +26,11 @@ PAGING = Capabilities(paging=True, incremental=True, tombstones=True)
 
 def page(
     *machines: Machine, cursor: bytes = b"end", more: bool = False, full: bool = True,
-    gone: Sequence[str] = (),
+    gone: Sequence[str] = (), notices: Notices | None = None,
 ) -> bytes:  # fmt: skip
     listing = Listing(
         machines=machines, full=full, cursor=cursor, more=more,
-        tombstones=tuple(map(MachineId, gone)),
+        tombstones=tuple(map(MachineId, gone)), notices=notices or {},
     )  # fmt: skip
     return listing_to_wire(listing, PAGING)
 
@@ -89,6 +90,18 @@ class TestPages:
         batch = read(provider)
 
         assert [batch.machine(i) for i in range(len(batch))] == [B, later]
+
+    def test_the_later_word_about_its_host_is_true(self) -> None:
+        soon, later = InterruptionNotice(1.8e9), InterruptionNotice(1.9e9)
+        first = page(A, B, C, cursor=b"1", more=True, notices={A.id: soon, B.id: soon, C.id: soon})
+        second = page(A, B, full=False, notices={A.id: later})
+
+        assert read(Provider(PROBE, first, second)).notices == {A.id: later, C.id: soon}
+
+    def test_a_notice_of_a_machine_that_went_is_not_in_the_list(self) -> None:
+        first = page(A, B, cursor=b"1", more=True, notices={A.id: InterruptionNotice(1.8e9)})
+
+        assert read(Provider(PROBE, first, page(full=False, gone=["a"]))).notices == {}
 
     def test_a_machine_that_went_while_it_was_listed_is_not_in_the_list(self) -> None:
         provider = Provider(PROBE, FIRST, page(C, full=False, gone=["a"]))

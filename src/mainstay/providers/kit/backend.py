@@ -9,6 +9,7 @@ from mainstay.model.calls import Call
 from mainstay.model.errors import NotSupported
 from mainstay.model.ids import ClusterId
 from mainstay.model.machine import Machine
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.profile import CapacityType, Profile
 from mainstay.model.resources import NO_RESOURCES, Resources
 
@@ -31,6 +32,8 @@ class Slot:
     allocatable: Resources = NO_RESOURCES
     price_per_hour: float = 0.0
     interruption_probability: float = 0.0
+    notice: InterruptionNotice | None = None
+    """That this host will be taken back; without it any earlier word is withdrawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class Backend(ABC):
 
     deletable: frozenset[CapacityType] = frozenset()
     """Which machines can be given back; none means that there is no Delete."""
+
+    gives_notice: bool = False
+    """Whether slots tell, where that is known, that their host will be taken back."""
 
     resumable: ClassVar[frozenset[Call]] = frozenset()
     """Steps that may be done again after a restart, by their operation, instead of failing.

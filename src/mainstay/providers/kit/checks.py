@@ -4,7 +4,7 @@ A check lets a call go on, raises what it is refused with, or answers it: then i
 and its operation is known already.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from mainstay.model.calls import (
     METADATA_BYTES_MAX,
     Call,
     ConfigureRequest,
+    CreateRequest,
     DrainRequest,
     Fence,
     Mutation,
@@ -61,6 +62,8 @@ def _form(attempt: Attempt) -> None:
     request = attempt.request
     parse_machine_id(request.machine)
     _fence_form(request.fence)
+    if isinstance(request, CreateRequest):
+        _echo_form("attribution", request.attribution)
     if isinstance(request, ConfigureRequest):
         _configure_form(request)
     if isinstance(request, DrainRequest) and not 0 <= request.grace_s <= INT64_MAX:
@@ -80,13 +83,15 @@ def _configure_form(request: ConfigureRequest) -> None:
     if len(request.blob) > BLOB_BYTES_MAX:
         have = f"{len(request.blob)} bytes"
         raise Rejected(f"bootstrap blob too large: {have} (at most {BLOB_BYTES_MAX})")
+    _echo_form("shard metadata", request.metadata)
+
+
+def _echo_form(what: str, texts: Mapping[str, str]) -> None:
     size = sum(
-        len(text.encode(errors="surrogatepass"))
-        for entry in request.metadata.items()
-        for text in entry
+        len(text.encode(errors="surrogatepass")) for entry in texts.items() for text in entry
     )
     if size > METADATA_BYTES_MAX:
-        raise Rejected(f"shard metadata too large: {size} bytes (at most {METADATA_BYTES_MAX})")
+        raise Rejected(f"{what} too large: {size} bytes (at most {METADATA_BYTES_MAX})")
 
 
 def _support(attempt: Attempt) -> None:

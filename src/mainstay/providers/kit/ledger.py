@@ -10,6 +10,7 @@ from mainstay.model.calls import Call, Listing, ListRequest
 from mainstay.model.errors import Rejected, UnknownMachine
 from mainstay.model.ids import MachineId, parse_machine_id
 from mainstay.model.machine import Machine
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.state import State
 from mainstay.providers.kit import cursor
 from mainstay.providers.kit.cursor import Place
@@ -83,7 +84,9 @@ class Ledger:
             writes, self._writes = self._writes, []
             self._store.submit(writes)
 
-    def admit(self, slot: str, machine: Machine) -> Machine:
+    def admit(
+        self, slot: str, machine: Machine, notice: InterruptionNotice | None = None
+    ) -> Machine:
         """Take a new machine in; an id that was used up gets its next generation."""
         if slot in self._id_of:
             raise Rejected(f"slot is taken already: {slot}")
@@ -93,31 +96,27 @@ class Ledger:
             raise Rejected(f"machine id is taken already: {name}")
         admitted = dataclasses.replace(machine, id=name)
         self._id_of[slot] = name
-        self._keep(Record(admitted, slot))
+        self._keep(Record(admitted, slot, notice=notice))
         return admitted
 
     def step(self, machine: str, state: State, *, grace_s: int = 0, **parts: Any) -> Machine:
         """One legal step of one machine."""
         record = self.known(machine)
-        moved = stepped(record.machine, state, **parts)
-        self._keep(dataclasses.replace(record, machine=moved, grace_s=grace_s))
-        return moved
+        return self._move(record, stepped(record.machine, state, **parts), grace_s)
 
     def invent(self, machine: str, state: State, **parts: Any) -> Machine:
         """A step that the table may not have: only a named fault asks for it."""
         record = self.known(machine)
-        moved = placed(record.machine, state, **parts)
-        self._keep(dataclasses.replace(record, machine=moved))
-        return moved
+        return self._move(record, placed(record.machine, state, **parts), record.grace_s)
 
-    def refresh(self, machine: Machine) -> bool:
+    def refresh(self, machine: Machine, notice: InterruptionNotice | None = None) -> bool:
         """Take in declared facts of a machine that stays where it is; whether any is new."""
         record = self.known(machine.id)
         if record.machine.state != machine.state:
             raise AssertionError(f"not a refresh: {record.machine.state} -> {machine.state}")
-        if record.machine == machine:
+        if (record.machine, record.notice) == (machine, notice):
             return False
-        self._keep(dataclasses.replace(record, machine=machine))
+        self._keep(dataclasses.replace(record, machine=machine, notice=notice))
         return True
 
     def remove(self, machine: str, *, reason: str, at: float) -> None:
@@ -177,7 +176,14 @@ class Ledger:
             cursor=cursor.encode(self._name, end),
             tombstones=gone,
             more=more,
+            notices={each.machine.id: each.notice for each in found if each.notice is not None},
         )
+
+    def _move(self, record: Record, moved: Machine, grace_s: int) -> Machine:
+        """Keep a machine in its new state; a notice was about the host it had."""
+        notice = record.notice if moved.host == record.machine.host else None
+        self._keep(dataclasses.replace(record, machine=moved, grace_s=grace_s, notice=notice))
+        return moved
 
     def _changed_after(self, position: int, states: frozenset[State]) -> list[Record]:
         later: Iterable[Record] = self._records.values()

@@ -51,4 +51,4 @@ class LocalProvider:
             full=answer.full,
             tombstones=answer.tombstones,
         )
-        return dataclasses.replace(batch, cursor=answer.cursor)
+        return dataclasses.replace(batch, cursor=answer.cursor, notices=answer.notices)

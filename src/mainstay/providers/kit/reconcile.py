@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.machine import Machine
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.state import State
 from mainstay.providers.kit.admission import machine_of
 from mainstay.providers.kit.backend import Backend, Job, Slot
@@ -79,14 +80,15 @@ class Reconciler:
     def _take_in(self, slot: Slot, report: Report) -> None:
         record = self._ledger.of_slot(slot.name)
         seen = self._seen.get(slot.name)
-        if record is not None and (slot is seen or slot == seen):
+        known = record is not None and record.notice == _notice(record, slot)
+        if known and (slot is seen or slot == seen):
             return
         try:
             machine = machine_of(slot, self._backend.name)
             if record is None:
-                self._ledger.admit(slot.name, machine)
+                self._ledger.admit(slot.name, machine, slot.notice if slot.host else None)
                 report.added += 1
-            elif self._ledger.refresh(_refreshed(record.machine, machine)):
+            elif self._ledger.refresh(_refreshed(record.machine, machine), _notice(record, slot)):
                 report.refreshed += 1
             self._seen[slot.name] = slot
         except Rejected as refusal:
@@ -123,6 +125,12 @@ def _refreshed(known: Machine, told: Machine) -> Machine:
         price_per_hour=told.price_per_hour,
         interruption_probability=told.interruption_probability,
     )
+
+
+def _notice(record: Record, slot: Slot) -> InterruptionNotice | None:
+    """A notice is about one host; of another, or of none, it says nothing about ours."""
+    host = record.machine.host
+    return slot.notice if host is not None and host.ref == slot.host else record.notice
 
 
 def _is_missing(record: Record, listed: Mapping[str, Slot]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.profile import CapacityType, HostRef, Profile, labels_of
 from mainstay.model.resources import NO_RESOURCES, Resources
 from mainstay.model.state import State
@@ -28,6 +29,9 @@ class Record:
     grace_s: int = 0
     """Of the drain it is in."""
 
+    notice: InterruptionNotice | None = None
+    """That its host will be taken back."""
+
 
 def to_text(record: Record) -> str:
     """The record as the store keeps it; id and revision have columns of their own.
@@ -46,6 +50,7 @@ def to_text(record: Record) -> str:
         "error": machine.last_error,
         "metadata": dict(machine.shard_metadata),
         "grace": record.grace_s,
+        "notice": [record.notice.at_s, record.notice.reason] if record.notice else None,
     }
     return _encode({key: part for key, part in parts.items() if part})
 
@@ -74,7 +79,7 @@ class Reader:
         """The record that `to_text` wrote."""
         parts = json.loads(text)
         profile, allocatable = self._kind(parts["kind"])
-        host, cluster = parts.get("host"), parts.get("cluster")
+        host, cluster, notice = parts.get("host"), parts.get("cluster"), parts.get("notice")
         machine = Machine(
             id=MachineId(identity),
             state=State(parts["state"]),
@@ -87,7 +92,13 @@ class Reader:
             last_error=parts.get("error", ""),
             shard_metadata=parts.get("metadata", {}),
         )
-        return Record(machine, parts["slot"], modified, parts.get("grace", 0))
+        return Record(
+            machine,
+            parts["slot"],
+            modified,
+            grace_s=parts.get("grace", 0),
+            notice=InterruptionNotice(*notice) if notice else None,
+        )
 
     def _kind(self, text: str) -> tuple[Profile, Resources]:
         known = self._kinds.get(text)

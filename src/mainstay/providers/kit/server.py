@@ -87,9 +87,14 @@ class ProviderServer:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it declares: all there is, and Delete where the backend has it."""
+        """What it declares: all there is; Delete and notices where the backend has them."""
         return Capabilities(
-            deletable=self._backend.deletable, paging=True, incremental=True, tombstones=True
+            deletable=self._backend.deletable,
+            paging=True,
+            incremental=True,
+            tombstones=True,
+            attribution=True,
+            notices=self._backend.gives_notice,
         )
 
     @property
@@ -219,6 +224,9 @@ class ProviderServer:
         operation = self._ledger.begin(request.machine, call)
         during = STEPS[call].during
         match request:
+            case CreateRequest():
+                echo = dict(request.attribution)
+                self._ledger.step(request.machine, during, shard_metadata=echo)
             case ConfigureRequest():
                 cluster, echo = ClusterId(request.cluster), dict(request.metadata)
                 self._ledger.step(request.machine, during, cluster=cluster, shard_metadata=echo)

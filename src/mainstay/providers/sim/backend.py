@@ -26,6 +26,7 @@ class SimBackend(Backend):
     """Steps on simulated hosts."""
 
     deletable = frozenset({CapacityType.ON_DEMAND, CapacityType.SPOT})
+    gives_notice = True
     resumable = frozenset({Call.CREATE, Call.DRAIN, Call.DELETE})
 
     def __init__(self, cloud: Cloud, clock: Clock) -> None:

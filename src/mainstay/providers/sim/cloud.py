@@ -15,6 +15,7 @@ from random import Random
 from typing import Final
 
 from mainstay.model.errors import NoCapacity
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.profile import CapacityType
 from mainstay.providers.kit.backend import Slot
 from mainstay.providers.sim.bill import Bill
@@ -23,6 +24,7 @@ from mainstay.providers.sim.spec import SimSpec, slots_of
 from mainstay.runtime.clock import Clock
 
 DRIFT_STEP_S: Final = 60.0
+REASON: Final = "spot capacity is taken back"
 _HOUR_S: Final = 3600.0
 
 
@@ -50,6 +52,9 @@ class Cloud:
         self.struck = struck
         self._slots = {slot.name: slot for slot in slots_of(spec)}
         self._hosts: dict[str, _Host] = {}
+        self._taken_s: dict[str, float] = {}
+        """When hosts whose hazard is spent are taken."""
+
         self._by_type: Counter[str] = Counter()
         self._spot_slots = Counter(
             slot.profile.zone for slot in self._slots.values() if _is_spot(slot)
@@ -89,8 +94,9 @@ class Cloud:
             if name in self.faults.quotas and used >= self.faults.quotas[name]:
                 self.struck(Fault.QUOTA)
                 raise NoCapacity(f"quota reached: {used} hosts of {name} (slot {slot})")
+        most = self._spot_most(zone, self._clock.now_s() - self._start_s)
         replayed = zone in self.spec.traces and _is_spot(self._slots[slot])
-        if replayed and self._spot_running(zone) >= self._spot_most(zone):
+        if replayed and self._spot_running(zone) >= most:
             self.struck(Fault.STOCK_OUT)
             raise NoCapacity(f"no spot capacity in zone {zone}")
 
@@ -128,17 +134,20 @@ class Cloud:
             return
         self._seen_s = now
         self._drift(now)
+        if self.faults.interruptions or self.faults.losses_per_hour or self._taken_s:
+            self._strike(hours)
         for zone in self.spec.traces:
             self._replay(zone)
-        if self.faults.interruptions or self.faults.losses_per_hour:
-            self._strike(hours)
 
     def _strike(self, hours: float) -> None:
         for host, there in list(self._hosts.items()):
             slot = self._slots[there.slot]
             there.loss_due -= self.faults.losses_per_hour * hours
             there.interruption_due -= _hazard(slot) * self.faults.interruptions * hours
-            if there.interruption_due <= 0.0:
+            if there.interruption_due <= 0.0 and host not in self._taken_s:
+                self._taken_s[host] = self._seen_s + self.faults.notice_s
+                self._tell(host, self._taken_s[host])
+            if self._taken_s.get(host, math.inf) <= self._seen_s:
                 self.lose(host, Fault.INTERRUPTION)
             elif there.loss_due <= 0.0:
                 self.lose(host, Fault.LOSS)
@@ -154,8 +163,9 @@ class Cloud:
 
     def _remove(self, host: str) -> None:
         slot = self._hosts.pop(host).slot
+        self._taken_s.pop(host, None)
         there = self._slots[slot]
-        self._slots[slot] = dataclasses.replace(there, host="")
+        self._slots[slot] = dataclasses.replace(there, host="", notice=None)
         self._by_type[there.profile.instance_type] -= 1
         self.bill.close(host, now_s=self._clock.now_s())
 
@@ -180,23 +190,46 @@ class Cloud:
                 self.bill.reprice(slot.host, price, now_s=now_s)
 
     def _replay(self, zone: str) -> None:
-        """Take the youngest spot hosts of a zone, down to what the recording had."""
-        running = sorted(
-            (there.born_s, host)
-            for host, there in self._hosts.items()
-            if _is_spot(self._slots[there.slot]) and self._slots[there.slot].profile.zone == zone
-        )
-        for _, host in running[self._spot_most(zone) :]:
-            self.lose(host, Fault.INTERRUPTION)
+        """Take the youngest spot hosts of a zone, down to what the recording had.
 
-    def _spot_most(self, zone: str) -> int:
+        Who was told goes first. Who is told depends on who else is there: a word may be withdrawn.
+        """
+        ranked = sorted(
+            (self._slots[there.slot].notice is not None, there.born_s, host)
+            for host, there in self._hosts.items()
+            if self._is_spot_in(zone, there)
+        )
+        running = [host for _, _, host in ranked]
+        passed_s = self._seen_s - self._start_s
+        most = self._spot_most(zone, passed_s)
+        for host in running[most:]:
+            self.lose(host, Fault.INTERRUPTION)
+        taken_s = dict(self._taken_s)
+        for tick in self.spec.traces[zone].ticks(passed_s, passed_s + self.faults.notice_s):
+            for host in running[self._spot_most(zone, tick) : most]:
+                taken_s[host] = min(taken_s.get(host, math.inf), self._start_s + tick)
+        for host in running[:most]:
+            self._tell(host, taken_s.get(host, math.inf))
+
+    def _tell(self, host: str, taken_s: float) -> None:
+        """Let the slot say when its host is taken; a host that stays has no notice."""
+        slot = self._hosts[host].slot
+        notice = None if math.isinf(taken_s) else InterruptionNotice(taken_s, REASON)
+        if self._slots[slot].notice != notice:
+            self._slots[slot] = dataclasses.replace(self._slots[slot], notice=notice)
+
+    def _is_spot_in(self, zone: str, there: _Host) -> bool:
+        slot = self._slots[there.slot]
+        return _is_spot(slot) and slot.profile.zone == zone
+
+    def _spot_most(self, zone: str, passed_s: float) -> int:
+        """So many hosts there may be when this time has passed."""
         trace = self.spec.traces.get(zone)
-        share = 1.0 if trace is None else trace.share_at(self._clock.now_s() - self._start_s)
+        share = 1.0 if trace is None else trace.share_at(passed_s)
         return int(self._spot_slots[zone] * share)
 
     def _spot_running(self, zone: str) -> int:
-        slots = (self._slots[there.slot] for there in self._hosts.values())
-        return sum(_is_spot(slot) and slot.profile.zone == zone for slot in slots)
+        return sum(self._is_spot_in(zone, there) for there in self._hosts.values())
 
 
 def _is_spot(slot: Slot) -> bool:

@@ -53,6 +53,9 @@ class Faults:
     interruptions: float = 0.0
     """Spot hosts are taken at so many times the rate they declare."""
 
+    notice_s: float = 0.0
+    """Spot hosts are told so long before they are taken; 0 is without a word."""
+
     losses_per_hour: float = 0.0
     """The rate at which any host is lost."""
 
@@ -88,7 +91,8 @@ class Faults:
 
 _CHANCES: Final = ("partial_lists", "stale_lists", "duplicate_acks", "lost_acks")
 _AMOUNTS: Final = (
-    "calls_per_s", "slowness", "interruptions", "losses_per_hour", "price_drift", "late_acks_s",
+    "calls_per_s", "slowness", "interruptions", "notice_s", "losses_per_hour", "price_drift",
+    "late_acks_s",
 )  # fmt: skip
 
 

@@ -83,7 +83,9 @@ class FaultyCalls:
         kept = [each for each in answer.machines if dice.random() >= faults.partial_lists]
         if len(kept) < len(answer.machines):
             self._cloud.struck(Fault.PARTIAL_LIST)
-            answer = dataclasses.replace(answer, machines=kept)
+            named = {machine.id for machine in kept}
+            told = {name: word for name, word in answer.notices.items() if name in named}
+            answer = dataclasses.replace(answer, machines=kept, notices=told)
         return answer
 
     def _before(self, request: ListRequest, now: Listing) -> Listing:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,11 @@ class Trace:
         most = max(self.up)
         tick = int(seconds // self.gap_s) % len(self.up)
         return self.up[tick] / most if most else 0.0
+
+    def ticks(self, after_s: float, until_s: float) -> Iterator[float]:
+        """When, within this time, the share may change; of a long time the first round will do."""
+        first, behind = int(after_s // self.gap_s) + 1, int(until_s // self.gap_s) + 1
+        return (tick * self.gap_s for tick in range(first, min(behind, first + len(self.up))))
 
 
 def read_trace(path: Path) -> Trace:

@@ -24,6 +24,7 @@ from mainstay.model.calls import (
     status_of,
 )
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
+from mainstay.model.notice import InterruptionNotice, Notices, known_notices
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
 from mainstay.providers.kit.options import Options
@@ -382,6 +383,179 @@ class TestLosses:
             assert "is gone" in machine.last_error
 
         with_sim(made, scenario)
+
+
+class Watch:
+    """Lists every ten seconds, as somebody who waits for notices does."""
+
+    def __init__(self, sim: Sim) -> None:
+        self._sim = sim
+        self.told: dict[str, list[tuple[float, InterruptionNotice | None]]] = {}
+        """By machine: when its notice became another."""
+
+        self.gone: dict[str, float] = {}
+        self._notices: Notices = {}
+        self._cursor = b""
+
+    async def until(self, end_s: float) -> None:
+        while LoopClock().now_s() < end_s:
+            await asyncio.sleep(10)
+            now_s = LoopClock().now_s()
+            batch = await self._sim.provider.list(ListRequest(since=self._cursor))
+            before, self._notices = self._notices, known_notices(self._notices, batch)
+            self._cursor = batch.cursor
+            self.gone |= dict.fromkeys(batch.tombstones, now_s)
+            for machine in {*before, *self._notices} - {*batch.tombstones}:
+                notice = self._notices.get(machine)
+                if before.get(machine) != notice:
+                    self.told.setdefault(machine, []).append((now_s, notice))
+
+
+class TestNotices:
+    def test_a_host_is_told_so_long_before_it_is_taken(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for number in range(40):
+                await created(sim, number, "spot")
+            watch = Watch(sim)
+            await watch.until(2 * HOUR)
+            assert len(watch.gone) > 10
+            for machine, gone_s in watch.gone.items():
+                ((told_s, notice),) = watch.told[machine]
+                assert notice is not None
+                assert 105.0 <= notice.at_s - told_s <= 120.0
+                assert 0.0 <= gone_s - notice.at_s <= 15.0
+
+        with_sim(
+            spec(CapacityType.SPOT, 40), scenario, look_s=5.0, interruptions="10", notice_s="120"
+        )
+
+    def test_without_a_notice_a_host_is_taken_without_a_word(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for number in range(40):
+                await created(sim, number, "spot")
+            watch = Watch(sim)
+            await watch.until(HOUR)
+            assert len(watch.gone) > 10
+            assert watch.told == {}
+
+        with_sim(spec(CapacityType.SPOT, 40), scenario, look_s=5.0, interruptions="10")
+
+    def test_who_was_told_is_taken_also_when_interruptions_are_switched_off(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for number in range(40):
+                await created(sim, number, "spot")
+            watch = Watch(sim)
+            await watch.until(HOUR)
+            sim.change({"interruptions": "0"})
+            await watch.until(HOUR + 20)
+            told = {*watch.told}
+            await watch.until(2 * HOUR)
+            assert {*watch.gone} == told != set()
+
+        with_sim(
+            spec(CapacityType.SPOT, 40), scenario, look_s=5.0, interruptions="10", notice_s="600"
+        )
+
+    def test_a_recording_is_known_beforehand(self) -> None:
+        trace = Trace(600.0, (4, 2, 4, 0))
+        made = dataclasses.replace(spec(CapacityType.SPOT), traces={ZONE: trace})
+
+        async def scenario(sim: Sim) -> None:
+            for number in range(4):
+                await created(sim, number, "spot")
+                await asyncio.sleep(1)
+            watch = Watch(sim)
+            await watch.until(2300)
+            youngest, oldest = name(3, "spot"), name(0, "spot")
+            assert watch.told[youngest][0][1] == InterruptionNotice(
+                600.0, "spot capacity is taken back"
+            )
+            assert 480 <= watch.told[youngest][0][0] <= 500
+            assert 600 <= watch.gone[youngest] <= 620
+            assert [notice.at_s for _, notice in watch.told[oldest] if notice] == [1800.0]
+            assert 1800 <= watch.gone[oldest] <= 1820
+
+        with_sim(made, scenario, look_s=5.0, notice_s="120")
+
+    def test_a_word_is_withdrawn_when_another_host_makes_room(self) -> None:
+        trace = Trace(600.0, (4, 3))
+        made = dataclasses.replace(spec(CapacityType.SPOT), traces={ZONE: trace})
+
+        async def scenario(sim: Sim) -> None:
+            for number in range(4):
+                await created(sim, number, "spot")
+                await asyncio.sleep(1)
+            watch = Watch(sim)
+            await watch.until(500)
+            await sim.calls.delete(DeleteRequest(name(0, "spot")))
+            await watch.until(700)
+            told = watch.told[name(3, "spot")]
+            assert [notice.at_s if notice else None for _, notice in told] == [600.0, None]
+            assert watch.gone == {}
+
+        with_sim(made, scenario, look_s=5.0, notice_s="120")
+
+    def test_the_cloud_keeps_its_word_when_a_younger_host_comes(self) -> None:
+        trace = Trace(600.0, (4, 2))
+        made = dataclasses.replace(spec(CapacityType.SPOT), traces={ZONE: trace})
+
+        async def scenario(sim: Sim) -> None:
+            for number in range(3):
+                await created(sim, number, "spot")
+                await asyncio.sleep(1)
+            watch = Watch(sim)
+            await watch.until(500)
+            await created(sim, 3, "spot")
+            await sim.calls.delete(DeleteRequest(name(0, "spot")))
+            await watch.until(700)
+            assert {*watch.told} == {*watch.gone} == {name(2, "spot")}
+            assert len(watch.told[name(2, "spot")]) == 1
+
+        with_sim(made, scenario, look_s=5.0, notice_s="120")
+
+    def test_the_next_host_of_a_slot_is_not_the_one_that_was_told(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for number in range(40):
+                await created(sim, number, "spot")
+            await asyncio.sleep(HOUR)
+            told = min((await sim.calls.list(ListRequest())).notices)
+            await sim.calls.delete(DeleteRequest(told))
+            await asyncio.sleep(1)
+            await sim.calls.create(CreateRequest(told))
+            await asyncio.sleep(1)
+            await sim.server.reconcile()
+            assert (await sim.calls.get(GetRequest(told))).state is State.IDLE
+            assert told not in (await sim.calls.list(ListRequest())).notices
+
+        with_sim(spec(CapacityType.SPOT, 40), scenario, interruptions="20", notice_s="7200")
+
+    def test_a_long_notice_sees_no_further_than_one_round_of_the_recording(self) -> None:
+        trace = Trace(600.0, (4, 2, 4, 0))
+
+        assert list(trace.ticks(100.0, 1200.0)) == [600.0, 1200.0]
+        assert list(trace.ticks(600.0, 1e12)) == [1200.0, 1800.0, 2400.0, 3000.0]
+
+    def test_a_hole_in_a_list_holds_no_notice(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            for number in range(40):
+                await created(sim, number, "spot")
+            await asyncio.sleep(HOUR)
+            whole = await sim.server.list(ListRequest())
+            holed = await sim.calls.list(ListRequest())
+            assert len(holed.machines) < len(whole.machines)
+            assert holed.notices.keys() < whole.notices.keys()
+            assert holed.notices.keys() <= {machine.id for machine in holed.machines}
+
+        with_sim(
+            spec(CapacityType.SPOT, 40), scenario,
+            interruptions="20", notice_s="7200", partial_lists="0.5",
+        )  # fmt: skip
+
+    def test_it_declares_that_it_gives_notice(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            assert sim.calls.capabilities.notices
+
+        with_sim(spec(), scenario)
 
 
 class TestLine:

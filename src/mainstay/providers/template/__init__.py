@@ -1,0 +1,1 @@
+"""The provider that `mainstay provider new` writes: working modules, copied under another name."""
