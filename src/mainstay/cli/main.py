@@ -23,6 +23,10 @@ COMMANDS: Final[dict[str, Command]] = {
     "up": Command("mainstay.cli.up", "run Mainstay on this machine, with a simulated fleet"),
     "bench": Command("mainstay.cli.bench", "measure what we promise, print JSON"),
     "sim": Command("mainstay.cli.sim", "simulate a shard by seed, exit 1 when a law is broken"),
+    "provider": Command("mainstay.cli.provider", "serve one kind of capacity by gRPC"),
+    "conformance": Command(
+        "mainstay.cli.conformance", "check a provider against the contract, exit 1 if it breaks it"
+    ),
     "warm": Command("mainstay.cli.warm", "compile the engine's inner loops once"),
     "config": Command(
         "mainstay.cli.config", "show the settings in effect and where each comes from"

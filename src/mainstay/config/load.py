@@ -12,10 +12,22 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from mainstay.config.provider import (
+    Ec2ProviderConfig,
+    OwnProviderConfig,
+    SimProviderConfig,
+    StaticProviderConfig,
+)
 from mainstay.config.up import UpConfig
 from mainstay.model.errors import Rejected
 
-SECTIONS: Final[dict[str, type[Any]]] = {"up": UpConfig}
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "up": UpConfig,
+    "provider_sim": SimProviderConfig,
+    "provider_static": StaticProviderConfig,
+    "provider_ec2": Ec2ProviderConfig,
+    "provider_serve": OwnProviderConfig,
+}
 
 FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
 """Names the TOML file; without it `mainstay.toml` in the working directory is read, if there."""
@@ -82,6 +94,17 @@ def load(
         if (flag := flags.get(name)) is not None:
             values[name], origins[name] = flag, Origin.FLAG
     return Loaded(config_type(**values), origins)
+
+
+def home_directory(environment: Mapping[str, str] | None = None) -> Path:
+    """Where state lives: MAINSTAY_HOME, or /var/lib for root, or the user's state directory."""
+    variables = os.environ if environment is None else environment
+    if named := variables.get("MAINSTAY_HOME"):
+        return Path(named)
+    if os.geteuid() == 0:
+        return Path("/var/lib/mainstay")
+    base = variables.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "mainstay"
 
 
 def variable_name(section: str, field: str) -> str:

@@ -47,7 +47,9 @@ class TestHelp:
                        shown.out.splitlines())  # fmt: skip
 
     def test_a_command_added_to_the_table_is_in_the_help(self, probe: list[str]) -> None:
-        assert "  probe   keeps words\n" in main.help_text()
+        lines = [line.split() for line in main.help_text().splitlines()]
+
+        assert ["probe", "keeps", "words"] in lines
 
     def test_help_tells_every_exit_code(self) -> None:
         text = " ".join(main.help_text().split())

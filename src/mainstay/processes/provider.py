@@ -1,0 +1,162 @@
+"""`mainstay provider`: one kind of capacity, served by gRPC until it is told to stop."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from mainstay.config.provider import (
+    Ec2ProviderConfig,
+    OwnProviderConfig,
+    SimProviderConfig,
+    StaticProviderConfig,
+)
+from mainstay.model.calls import ListRequest, ProviderCalls
+from mainstay.model.errors import Rejected
+from mainstay.processes.announce import announced
+from mainstay.providers.ec2 import config as ec2_config
+from mainstay.providers.ec2.provider import ec2_backend
+from mainstay.providers.kit.backend import Backend
+from mainstay.providers.kit.options import Options
+from mainstay.providers.kit.server import running
+from mainstay.providers.kit.steps import STEPS
+from mainstay.providers.kit.store import MemoryStore, SqliteStore, Store
+from mainstay.providers.sim.faults import Faults
+from mainstay.providers.sim.fleet_file import mixed_fleet, read_faults, read_fleet
+from mainstay.providers.sim.provider import simulated
+from mainstay.providers.static.backend import StaticBackend
+from mainstay.runtime.clock import Clock
+from mainstay.wire.provider_server import provider_handler
+from mainstay.wire.tls import MutualTls, Plaintext, TlsFlags, transport
+from mainstay.wire.transport import serving
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a process is given from outside."""
+
+    home: Path
+    clock: Clock
+    say: Say
+    """Prints a line for people."""
+
+
+async def serve_sim(config: SimProviderConfig, around: Surroundings) -> None:
+    """A simulated cloud, until a signal."""
+    over = transport(_flags(config), config.listen, tool=True)
+    fleet = (
+        read_fleet(Path(config.fleet), config.seed) if config.fleet else mixed_fleet(config.seed)
+    )
+    start = read_faults(Path(config.faults)) if config.faults else Faults()
+    with _stored(config.state, f"sim{config.seed}") as store:
+        async with simulated(fleet.spec, around.clock, store=store, options=fleet.options) as sim:
+            sim.cloud.faults = start
+            await _serve("sim", sim.calls, config, over, around)
+
+
+async def serve_static(config: StaticProviderConfig, around: Surroundings) -> None:
+    """Bare metal from a file, until a signal."""
+    over = transport(_flags(config), config.listen)
+    if not config.hosts:
+        raise Rejected("no file of hosts: give --hosts FILE")
+    state = config.state or str(_kept(around.home, config.name))
+    backend = StaticBackend(Path(config.hosts), name=config.name)
+    with _stored(state, config.name) as store:
+        async with running(backend, store, around.clock, random=Random()) as server:
+            await _serve("static", server, config, over, around)
+
+
+async def serve_ec2(config: Ec2ProviderConfig, around: Surroundings) -> None:
+    """Instances of one region of EC2, until a signal."""
+    over = transport(_flags(config), config.listen)
+    if not config.config:
+        raise Rejected("no file of pools: give --config FILE")
+    pools = ec2_config.read(Path(config.config))
+    state = config.state or str(_kept(around.home, pools.name))
+    with _stored(state, pools.name) as store, ec2_backend(pools, around.clock) as backend:
+        async with running(backend, store, around.clock, random=Random()) as server:
+            await _serve("ec2", server, config, over, around)
+
+
+async def serve_own(config: OwnProviderConfig, backend: Backend, around: Surroundings) -> None:
+    """A backend that somebody else wrote, until a signal."""
+    over = transport(_flags(config), config.listen)
+    timeouts_s = {call: getattr(config, f"{call}_timeout_s") for call in STEPS}
+    options = Options(step_timeouts_s=timeouts_s, ready_poll_s=config.ready_poll_s)
+    state = config.state or str(_kept(around.home, backend.name))
+    with _stored(state, backend.name) as store:
+        async with running(
+            backend, store, around.clock, random=Random(), options=options
+        ) as server:
+            await _serve(backend.name, server, config, over, around)
+
+
+Config = SimProviderConfig | StaticProviderConfig | Ec2ProviderConfig | OwnProviderConfig
+
+
+async def _serve(
+    kind: str,
+    calls: ProviderCalls,
+    config: Config,
+    over: Plaintext | MutualTls,
+    around: Surroundings,
+) -> None:
+    if isinstance(over, Plaintext) and over.announcement:
+        around.say(over.announcement)
+    async with _until_told() as stop, serving([provider_handler(calls)], config.listen, over) as at:
+        port = at.rpartition(":")[2]
+        facts = {"kind": kind, "addresses": {"grpc": at}, "tls": _files(config)}
+        with announced(around.home, "provider", f"{kind}-{port}", facts):
+            count = len((await calls.list(ListRequest())).machines)
+            around.say(f"Provider {kind} serves {count} machines at {at}. Ctrl-C stops it.")
+            await stop.wait()
+    around.say("Stopped.")
+
+
+@asynccontextmanager
+async def _until_told() -> AsyncIterator[asyncio.Event]:
+    """An event that is set by SIGTERM or SIGINT."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def _stored(state: str, name: str) -> Iterator[Store]:
+    """A store, closed at the end of the block; without a file it is in memory."""
+    store: Store = SqliteStore(Path(state)) if state else MemoryStore(name)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _kept(home: Path, name: str) -> Path:
+    folder = home / "providers"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Rejected(f"cannot make {folder}: {error.strerror} (set MAINSTAY_HOME)") from error
+    return folder / f"{name}.db"
+
+
+def _flags(config: Config) -> TlsFlags:
+    return TlsFlags(
+        cert=config.tls_cert, key=config.tls_key, ca=config.tls_ca, insecure=config.insecure
+    )
+
+
+def _files(config: Config) -> dict[str, str] | None:
+    if not config.tls_cert:
+        return None
+    return {"cert": config.tls_cert, "key": config.tls_key, "ca": config.tls_ca}
