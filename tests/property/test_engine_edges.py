@@ -244,6 +244,27 @@ class TestNames:
 
         assert not plan.actions
 
+    def test_gangs_with_other_keys_beside_them_keep_their_own(self) -> None:
+        """Machines in two racks of one zone are no home for a gang that wants one rack."""
+        by_zone = a_gang("g")
+        by_rack = a_need(
+            profile=a_need_profile(requirements=(Requirement("rack", Operator.SAME),)),
+            aggregate={"cpu": 16_000}, min_unit={}, group="g",
+        )  # fmt: skip
+        own = [
+            a_machine(
+                State.CONFIGURED, id=f"{need.profile.fingerprint[:4]}-{rack}",
+                profile=a_profile(labels={"rack": rack}),
+                assignment=an_assignment(fingerprint=need.profile.fingerprint, group="g"),
+            )
+            for need in (by_zone, by_rack)
+            for rack in ("r-1", "r-2")
+        ]  # fmt: skip
+
+        plan = assert_as_the_rules_say(world_of(own, [by_zone, by_rack]))
+
+        assert [row.need for row in plan.unsatisfied] == [by_rack]
+
     def test_attribute_values_may_be_any_text(self) -> None:
         odd = ("", " ", "\x00", "é", "\U0001f600", "a\nb", "z" * 300)
         machines = [
@@ -260,6 +281,30 @@ class TestNames:
         plan = assert_as_the_rules_say(world_of(machines, gangs))
 
         assert len(plan.actions) == len(machines)
+
+
+class TestInFlight:
+    @pytest.mark.parametrize("kind", ["creating", "draining"])
+    def test_what_is_in_flight_counts_by_id_whatever_row_it_lies_in(self, kind: str) -> None:
+        """Of a gang under both of its names."""
+        gang = a_gang("g", cpu=24_000)
+        plain = NeedProfile(priority=gang.profile.priority)
+        names = (gang.ref, a_need(profile=plain).ref)
+        machines = []
+        for at, id_ in enumerate(("d", "c", "b", "a", "e")):
+            ref = names[at % 2]
+            meant = Assignment(fingerprint=ref.fingerprint, cluster=ref.cluster, group=ref.group)
+            drained = an_assignment(drained_for=ref)
+            machines.append(
+                a_machine(State.CREATING, id=id_, assignment=meant)
+                if kind == "creating"
+                else a_machine(State.DRAINING, id=id_, assignment=drained)
+            )
+        inventory = stocked(machines)
+
+        plan = alone(inventory.snapshot(), Demand((gang,), frozenset()))
+
+        assert plan.claimed_ids() == ["a", "b", "c"]
 
 
 class TestManyOfThem:
@@ -294,6 +339,9 @@ class TestManyOfThem:
             rng.integers(-2, 2, size), rng.integers(0, 2**40, size), rng.integers(0, 2**33, size),
         ]  # fmt: skip
 
+        for key in keys:
+            alone = key.tolist()
+            assert sorting.sorted_by(key).tolist() == sorted(range(size), key=alone.__getitem__)
         for count in range(1, len(keys) + 1):
             rows = list(zip(*(key.tolist() for key in keys[:count]), strict=True))
             expected = sorted(range(size), key=rows.__getitem__)

@@ -100,6 +100,26 @@ def quality(
     return _print(frame, one_line=one_line)
 
 
+@app.command()
+def placement(
+    *,
+    trace: Annotated[Path, typer.Option(help="Folder of the openb trace.")],
+    workload: Annotated[str, typer.Option(help="Lists of pods, or `all`.")] = "default",
+    demand: Annotated[str, typer.Option(help="GPUs asked for, as shares of all.")] = "1.0,1.3",
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Orders of arrival.")] = 10,
+    one_line: JsonOption = False,
+) -> int:
+    """GPU % left unallocated on the openb trace: ours, best fit, published, and the least."""
+    from mainstay.bench import openb
+    from mainstay.bench import placement as bench_placement
+
+    names = openb.workloads(trace) if workload == "all" else workload.split(",")
+    demands = bench_placement.demands_of(demand)
+    frame = _frame("placement", {"workloads": names, "demands": demands, "seeds": seeds})
+    bench_placement.run(frame, trace=trace, names=names, demands=demands, seeds=seeds)
+    return _print(frame, one_line=one_line)
+
+
 def _frame(name: str, args: dict[str, object]) -> Bench:
     return Bench(name, args, SystemClock(), lambda line: void(sys.stderr.write(line + "\n")))
 

@@ -5,7 +5,8 @@ import importlib
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -37,6 +38,9 @@ def found(target: str, folder: Path) -> Backend:
     try:
         make = getattr(importlib.import_module(module), name, None)
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            advice = "run in the folder it is in, or install it"
+            raise Rejected(f"no module {error.name}: {target} ({advice})") from error
         raise Rejected(f"cannot import {module}: {_told(error)}") from error
     if make is None or not callable(make):
         raise Rejected(f"module {module} has no function {name}: {target}")
@@ -61,8 +65,12 @@ def _told(error: Exception) -> str:
     """One line that leads its author to the place."""
     if isinstance(error, MainstayError):
         return error.message
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(last.filename).name} line {last.lineno})"
+    theirs = [
+        f" ({Path(frame.filename).name} line {frame.lineno})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<")
+    ]
+    return f"{type(error).__name__}: {error}{theirs[-1] if theirs else ''}"
 
 
 async def examined(
@@ -79,7 +87,7 @@ async def examined(
     """
     bounds = limits or Limits()
     with tempfile.TemporaryDirectory() as folder:
-        async with asyncio.TaskGroup() as tasks:
+        async with _whole() as tasks:
             served = _Served(make_backend, Path(folder) / "store.db", tasks)
             await served.start()
             run = Run(
@@ -95,6 +103,18 @@ async def examined(
             report = await examine(run)
             await served.stop()
     return report
+
+
+@asynccontextmanager
+async def _whole() -> AsyncIterator[asyncio.TaskGroup]:
+    """A group of tasks of which one failure is told as it was raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            yield tasks
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise
 
 
 class _Served:
@@ -130,10 +150,9 @@ class _Served:
         await self.start()
 
     async def _run(self, ready: asyncio.Event) -> None:
-        store, stop = SqliteStore(self._state), self._stop
-        try:
-            backend = self._make_backend()
-            self.name = backend.name
+        stop, backend = self._stop, self._make_backend()
+        self.name = backend.name
+        with closing(SqliteStore(self._state)) as store:
             async with (
                 running(backend, store, SystemClock(), random=Random()) as server,
                 serving([provider_handler(server)], self.address, Plaintext()) as at,
@@ -141,5 +160,3 @@ class _Served:
                 self.address = at
                 ready.set()
                 await stop.wait()
-        finally:
-            store.close()

@@ -177,6 +177,7 @@ class TestFull:
             (ListRequest(since=b"1"), plain(A), False),
             (ListRequest(states=frozenset({State.IDLE})), page(A), False),
         ],
+        ids=["all", "since", "unknown", "undeclared", "undeclared since", "some states"],
     )
     def test_what_is_not_named_is_gone_only_where_that_is_sure(
         self, request_: ListRequest, answer: bytes, full: bool

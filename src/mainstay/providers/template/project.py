@@ -28,7 +28,7 @@ mainstay conformance 127.0.0.1:9000 --torment               # in another termina
 """
 
 _TEST: Final = '''\
-"""The provider {name} keeps the contract of the six calls, also when it is restarted."""
+"""The provider {name} keeps the contract of the six calls, restarts included."""
 
 import asyncio
 from pathlib import Path

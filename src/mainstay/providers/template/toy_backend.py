@@ -1,6 +1,6 @@
-"""The provider toy: what touches hardware. Fences, repetitions, states and lists are the kit's.
+"""The provider toy: what touches hardware.
 
-Make it yours from top to bottom: what you have, then the steps, then the errors.
+Fences, repetitions, states and lists are the kit's. Make it yours from top to bottom: what you have, then the steps, then the errors.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PLACES: Final = tuple(f"toy-{number}" for number in range(60))
 """Names of slots; they become machine ids, so never change one."""
 
 PROFILE: Final = Profile(
-    "toy-small", "zone-a", CapacityType.ON_DEMAND, Resources({"cpu": "4", "memory": "16Gi"})
+    "small", "zone-a", CapacityType.ON_DEMAND, Resources({"cpu": "4", "memory": "16Gi"})
 )
 PRICE_PER_HOUR: Final = 0.1
 POLL_S: Final = 0.05
