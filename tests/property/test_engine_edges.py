@@ -307,6 +307,37 @@ class TestInFlight:
         assert plan.claimed_ids() == ["a", "b", "c"]
 
 
+class TestOwnMachines:
+    def test_a_kind_of_machine_that_is_gone_gives_no_hope(self) -> None:
+        """So what the need has is left in peace."""
+        need = a_need(min_unit={"cpu": 64_000})
+        own = a_machine(
+            State.CONFIGURED,
+            id="small",
+            assignment=an_assignment(fingerprint=need.profile.fingerprint),
+        )
+        large = a_machine(State.IDLE, id="large", profile=a_profile(resources={"cpu": "64"}))
+        inventory = stocked([own, large])
+        inventory.remove(large.id)
+
+        plan = alone(inventory.snapshot(), Demand((need,), frozenset({WEB})))
+
+        assert plan.claimed_ids() == [own.id]
+        assert not plan.actions
+
+    def test_a_gang_that_is_at_home_in_two_domains_stays_where_less_is_left_over(self) -> None:
+        gang = a_gang("g")
+        held = an_assignment(fingerprint=gang.profile.fingerprint, group="g")
+        own = [
+            a_machine(State.CONFIGURED, id=id_, profile=a_profile(zone=id_[0]), assignment=held)
+            for id_ in ("a-1", "a-2", "a-3", "b-1", "b-2", "c-1", "c-2", "c-3")
+        ]
+
+        plan = assert_as_the_rules_say(world_of(own, [gang]))
+
+        assert plan.claimed_ids() == ["b-1", "b-2"]
+
+
 class TestManyOfThem:
     def test_victims_are_the_same_however_few_lists_of_them_are_kept(
         self, monkeypatch: pytest.MonkeyPatch

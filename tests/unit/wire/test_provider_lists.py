@@ -111,7 +111,9 @@ class TestPages:
         assert named(batch) == ["b", "c"]
         assert batch.tombstones == ("a",)
 
-    @pytest.mark.parametrize("first", [FIRST, page(A, cursor=b"5", more=True, full=False)])
+    @pytest.mark.parametrize(
+        "first", [FIRST, page(A, cursor=b"5", more=True, full=False)], ids=["whole", "changes"]
+    )
     def test_a_list_that_begins_again_forgets_what_was_begun(self, first: bytes) -> None:
         provider = Provider(PROBE, first, page(B, C))
 
