@@ -15,7 +15,7 @@ import pytest
 from builders import a_machine, a_need, a_need_profile, a_profile, an_assignment
 from mainstay.engine import preempt, sorting
 from mainstay.engine.decide import SHORTFALLS_MAX, decide
-from mainstay.engine.plan import Demand, Memory, Plan
+from mainstay.engine.plan import Demand, Memory, Plan, Unmet
 from mainstay.engine.policy import Policy
 from mainstay.engine.quota import Quota
 from mainstay.inventory.inventory import Inventory
@@ -325,6 +325,52 @@ class TestOwnMachines:
         assert plan.claimed_ids() == [own.id]
         assert not plan.actions
 
+    def test_a_victim_of_the_same_cluster_uses_up_no_quota_of_it(self) -> None:
+        """Two of a lesser gang of its own, then one of another, with room for one more."""
+        gang = dataclasses.replace(
+            a_gang("g"), profile=a_need_profile(requirements=SAME_ZONE, priority=0)
+        )
+        other = a_need(cluster="other", profile=a_need_profile(priority=0))
+        holders = {"a": gang, "b": gang, "c": other, "d": other}
+        victims = [
+            a_machine(
+                State.CONFIGURED, id=id_, cluster=need.cluster,
+                assignment=an_assignment(
+                    fingerprint=need.profile.fingerprint, group=need.group, cluster=need.cluster,
+                    priority=0,
+                ),
+            )
+            for id_, need in holders.items()
+        ]  # fmt: skip
+        wanting = a_need(aggregate={"cpu": 32_000})
+
+        plan = assert_as_the_rules_say(
+            world_of(victims, [wanting, gang, other], heard=[], quota=Quota({WEB: 3}, {}))
+        )
+
+        assert [action.machine for action in plan.actions] == ["a", "b", "c"]
+
+    def test_a_gang_that_finds_the_quota_used_up_in_phase_two_says_so(self) -> None:
+        """In phase 1 there was room, but too little to take; then a plain need took it."""
+        gang = a_gang("g", cpu=24_000)
+        held = an_assignment(fingerprint=gang.profile.fingerprint, group="g")
+        elsewhere = a_need_profile(requirements=(Requirement(ZONE_KEY, Operator.IN, ("b",)),))
+        here, there = a_profile(zone="a"), a_profile(zone="b")
+        machines = [
+            a_machine(State.CONFIGURED, id="own", profile=here, assignment=held),
+            a_machine(State.IDLE, id="free", profile=here),
+            a_machine(State.CONFIGURED, id="theirs", profile=here, cluster="other",
+                      assignment=an_assignment(cluster="other", priority=PRIORITY_MAX)),
+            a_machine(State.IDLE, id="far", profile=there),
+        ]  # fmt: skip
+        needs = [gang, a_need(profile=elsewhere)]
+
+        plan = assert_as_the_rules_say(
+            world_of(machines, needs, heard=["web"], quota=Quota({WEB: 2}, {}))
+        )
+
+        assert [row.reason for row in plan.unsatisfied] == [Unmet.QUOTA]
+
     def test_a_gang_that_is_at_home_in_two_domains_stays_where_less_is_left_over(self) -> None:
         gang = a_gang("g")
         held = an_assignment(fingerprint=gang.profile.fingerprint, group="g")
@@ -348,6 +394,18 @@ class TestManyOfThem:
         monkeypatch.setattr(preempt, "LISTS_MAX", 1)
 
         assert [told(decided(world)) for world in worlds] == seen
+
+    def test_what_one_need_may_drain_a_lesser_one_that_asks_the_same_may_not(self) -> None:
+        machines = [
+            a_machine(State.CONFIGURED, id=f"serves-{at}", cluster="other",
+                      assignment=an_assignment(cluster="other", priority=at))
+            for at in (5, 15)
+        ]  # fmt: skip
+        needs = [a_need(profile=a_need_profile(priority=priority)) for priority in (20, 10)]
+
+        plan = assert_as_the_rules_say(world_of(machines, needs, heard=["web"]))
+
+        assert [action.machine for action in plan.actions] == ["serves-5"]
 
     def test_more_shortfalls_than_are_told_grow_older_all_the_same(self) -> None:
         needs = [
@@ -401,3 +459,13 @@ def test_an_action_is_found_from_either_end_and_nowhere_else() -> None:
     for at in (3, -4):
         with pytest.raises(IndexError):
             actions[at]
+
+
+def test_a_plan_that_deletes_is_given_again_while_nothing_changes() -> None:
+    spot = a_profile(capacity_type=CapacityType.SPOT)
+    snapshot = stocked([a_machine(State.IDLE, profile=spot)]).snapshot()
+    demand = Demand((), frozenset())
+    plan = decide(snapshot, demand, Memory.empty(), POLICY, 1000.0)
+
+    assert [action.kind for action in plan.actions] == [ActionKind.DELETE]
+    assert decide(snapshot, demand, plan.memory, POLICY, 1001.0) is plan

@@ -73,10 +73,8 @@ class Asked:
     aggregate: Codes
     min_unit: Codes
     arrival_nanos: NDArray[np.int64]
-
-    def names(self) -> set[str]:
-        """Every dimension that is asked for."""
-        return {name for amounts in self.amounts for name, _ in amounts}
+    names: frozenset[str]
+    """Every dimension that is asked for."""
 
 
 def ask(needs: Sequence[Need]) -> Asked:
@@ -94,6 +92,7 @@ def ask(needs: Sequence[Need]) -> Asked:
         profiles=profiles.columns(),
         clusters=cluster.values,
         amounts=amounts.values,
+        names=frozenset(name for known in amounts.values for name, _ in known),
     )
 
 

@@ -10,9 +10,7 @@ the order over all lanes of the group, so that several lanes are walked as one.
 from typing import Any
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, types, uint8, uint32, uint64, void
-
-CONFIGURED = 5
+from numba import boolean, float64, int32, int64, njit, types, uint32, uint64, void
 
 
 def _frozen(dtype: Any) -> Any:
@@ -85,17 +83,22 @@ def radix(keys: Any, bits: int) -> Any:
 
 
 @njit(
-    int64[::1](
-        int64[::1], int64[::1], _frozen(uint32), _frozen(uint8), _frozen(float64),
-        _frozen(uint32), _frozen(float64), _frozen(int32),
+    types.Tuple((int64[::1], int64[::1]))(
+        int64[::1], int64[::1], int64[::1], int64[::1], _frozen(float64), _frozen(uint32),
+        _frozen(float64), _frozen(int32),
     ),
     cache=True,
 )  # fmt: skip
 def merged(
-    old: Any, new: Any, cluster: Any, state: Any, price: Any, assignment: Any, value: Any, rank: Any
-) -> Any:
-    """Two lists of bound machines in keep order as one; `value` is a penalty by assignment."""
+    old: Any, old_group: Any, new: Any, new_group: Any, price: Any, assignment: Any, value: Any,
+    rank: Any,
+) -> Any:  # fmt: skip
+    """Two lists of bound machines in keep order as one, and the group of each.
+
+    `value` is the reclamation penalty by assignment.
+    """
     out = np.empty(len(old) + len(new), np.int64)
+    group = np.empty(len(old) + len(new), np.int64)
     copied = 0
     for at in range(len(new)):
         b = new[at]
@@ -103,10 +106,8 @@ def merged(
         while low < high:
             middle = (low + high) // 2
             a = old[middle]
-            if cluster[a] != cluster[b]:
-                before = cluster[a] < cluster[b]
-            elif state[a] != state[b]:
-                before = state[a] == CONFIGURED
+            if old_group[middle] != new_group[at]:
+                before = old_group[middle] < new_group[at]
             elif price[a] != price[b]:
                 before = price[a] < price[b]
             elif value[assignment[a]] != value[assignment[b]]:
@@ -118,10 +119,12 @@ def merged(
             else:
                 high = middle
         out[at + copied : at + low] = old[copied:low]
-        out[at + low] = b
+        group[at + copied : at + low] = old_group[copied:low]
+        out[at + low], group[at + low] = b, new_group[at]
         copied = low
     out[len(new) + copied :] = old[copied:]
-    return out
+    group[len(new) + copied :] = old_group[copied:]
+    return out, group
 
 
 @njit(

@@ -73,8 +73,7 @@ def cover(
     last: Kinds | None = None,
 ) -> Coverage:
     """Claim for every need, most important first. A machine is claimed by at most one."""
-    gangs = np.flatnonzero(walk.is_gang).tolist()
-    world.keep_for_gangs(walk.need_at(place).ref for place in gangs)
+    world.keep_for_gangs(walk.gang_refs.values())
     allowance = Allowance(world, quota, walk)
     runner = runner_of(world, walk, allowance, last)
     missing = walk.aggregate.copy() if runner is None else runner.missing
@@ -108,7 +107,7 @@ def _credit_level(world: World, coverage: Coverage, begin: int, stop: int) -> No
     complete = _complete(coverage, begin, stop)
     if not len(complete):
         return
-    world.give_up({coverage.walk.need_at(place).ref for place in complete.tolist()})
+    world.give_up({coverage.walk.gang_refs[place] for place in complete.tolist()})
     for place in range(begin, stop):
         if not coverage.walk.is_gang[place] and coverage.is_short(place):
             _credit_plain(world, coverage, place)
@@ -129,7 +128,7 @@ def _run_credit_level(
         coverage.choice[at_home] = Choice(int(runner.home[at_home]), satisfiable=True)
     complete = _complete(coverage, begin, stop)
     if len(complete) and runner.release_surplus(complete):
-        world.give_up({coverage.walk.need_at(place).ref for place in complete.tolist()})
+        world.give_up({coverage.walk.gang_refs[place] for place in complete.tolist()})
         runner.credit(begin, stop, plain_only=True)
 
 
@@ -139,7 +138,7 @@ def _complete(coverage: Coverage, begin: int, stop: int) -> Rows:
     short = is_short(coverage.missing[gangs])
     if not short.any():
         return gangs
-    refs = [coverage.walk.need_at(place).ref for place in gangs.tolist()]
+    refs = [coverage.walk.gang_refs[place] for place in gangs.tolist()]
     stuck = {ref for ref, misses in zip(refs, short.tolist(), strict=True) if misses}
     return gangs[[ref not in stuck for ref in refs]]
 

@@ -30,7 +30,7 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
         return last
 
     kept, walk, kinds = (None, None, None) if last is None else (last.kept, last.walk, last.kinds)
-    world = World(snapshot, demand.asked, kept)
+    world = World(snapshot, demand.asked, kept, walk)
     walk = normalize(world, walk)
     coverage = cover(world, walk, _parked(walk, memory, policy), demand.quota, kinds)
     deficits = coverage.missing.copy()
@@ -61,9 +61,8 @@ def _parked(walk: Walk, memory: Memory, policy: Policy) -> Mask:
     """The gangs that have been in vain for too long to try again now."""
     parked = np.zeros(len(walk), dtype=np.bool_)
     if memory.gang_ages:
-        for place in np.flatnonzero(walk.is_gang).tolist():
-            age = memory.gang_ages.get(walk.need_at(place).ref, 0)
-            parked[place] = policy.is_parked(age)
+        for place, ref in walk.gang_refs.items():
+            parked[place] = policy.is_parked(memory.gang_ages.get(ref, 0))
     return parked
 
 

@@ -82,7 +82,7 @@ class Runner:
         self.home: Vector = np.full(len(walk), NOBODY, dtype=np.int64)
         """The domain of every gang whose own machines covered it."""
 
-        self._gangs = np.flatnonzero(walk.is_gang)
+        self._gangs = walk.gangs
         self._pools: dict[tuple[State, int], Lanes] = {}
 
     def credit(self, begin: int, stop: int, *, plain_only: bool = False) -> int:
@@ -151,8 +151,8 @@ class Runner:
     def _number(self) -> Vector:
         """The gang number of each need, or -1."""
         number = np.full(len(self._walk), -1, dtype=np.int64)
-        for place in self._gangs.tolist():
-            number[place] = self._world.gang_number(self._walk.need_at(place).ref)
+        for place, ref in self._walk.gang_refs.items():
+            number[place] = self._world.gang_number(ref)
         return number
 
     @cached_property

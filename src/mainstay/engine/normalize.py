@@ -40,6 +40,7 @@ def walk_of(world: World, foldable: Mask) -> Walk:
     return Walk(
         asked=asked,
         dimensions=world.dimensions,
+        amounts=world.amounts,
         foldable=foldable,
         members=members,
         need=number[order],

@@ -33,9 +33,10 @@ def kept_of(snapshot: Snapshot, last: Kept | None = None) -> Kept:
     """The bound machines of a snapshot: those of the last one repaired, where that can be told."""
     if last is not None and last.snapshot is snapshot:
         return last
-    rows = None if last is None else _repaired(last, snapshot)
-    if rows is None:
-        rows = _in_keep_order(snapshot, snapshot.rows_in(State.CONFIGURED, State.CONFIGURING))
+    repaired = None if last is None else _repaired(last, snapshot)
+    if repaired is not None:
+        return repaired
+    rows = _in_keep_order(snapshot, snapshot.rows_in(State.CONFIGURED, State.CONFIGURING))
     return Kept(snapshot, rows, _groups(snapshot, rows))
 
 
@@ -57,7 +58,7 @@ def _in_keep_order(snapshot: Snapshot, rows: Rows) -> Rows:
     ]
 
 
-def _repaired(last: Kept, snapshot: Snapshot) -> Rows | None:
+def _repaired(last: Kept, snapshot: Snapshot) -> Kept | None:
     """What changed is taken out and put where it belongs now; None if that cannot be told."""
     loops = kernels.loops()
     changes = snapshot.changed_from(last.snapshot)
@@ -68,9 +69,11 @@ def _repaired(last: Kept, snapshot: Snapshot) -> Rows | None:
     by_id = changes.rows[np.argsort(snapshot.rank[changes.rows])]
     state = snapshot.state[by_id]
     bound = by_id[(state == State.CONFIGURED) | (state == State.CONFIGURING)]
-    merged: Rows = loops.merged(
-        last.rows[~is_changed[last.rows]], _in_keep_order(snapshot, bound),
-        snapshot.cluster, snapshot.state, snapshot.price_per_hour, snapshot.assignment,
+    bound = _in_keep_order(snapshot, bound)
+    stays = ~is_changed[last.rows]
+    rows, group = loops.merged(
+        last.rows[stays], last.group[stays], bound, _groups(snapshot, bound),
+        snapshot.price_per_hour, snapshot.assignment,
         snapshot.assignments.reclamation_penalty_dollars, snapshot.rank,
     )  # fmt: skip
-    return merged
+    return Kept(snapshot, rows, group)

@@ -47,6 +47,9 @@ class Walk:
     dimensions: tuple[str, ...]
     """What the columns of the amounts are."""
 
+    amounts: Matrix
+    """The distinct amounts asked for."""
+
     foldable: Mask
     """Which needs are gangs that became plain rows."""
 
@@ -72,6 +75,16 @@ class Walk:
         """Which rows must stay in one domain."""
         gangs: Mask = self.asked.profiles.is_gang[self.profile]
         return gangs
+
+    @cached_property
+    def gangs(self) -> Rows:
+        """The places of the gangs."""
+        return np.flatnonzero(self.is_gang)
+
+    @cached_property
+    def gang_refs(self) -> dict[int, NeedRef]:
+        """The name of the gang at each of those places."""
+        return {place: self.need_at(place).ref for place in self.gangs.tolist()}
 
     @cached_property
     def folded(self) -> Mask:

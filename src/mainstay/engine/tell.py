@@ -142,6 +142,6 @@ def gang_ages(coverage: Coverage, deficits: Matrix, memory: Memory) -> Mapping[N
     ages: dict[NeedRef, int] = {}
     for place in np.flatnonzero(coverage.walk.is_gang & is_short(deficits)).tolist():
         if not coverage.choice_of(place).satisfiable:
-            ref = coverage.walk.need_at(place).ref
+            ref = coverage.walk.gang_refs[place]
             ages[ref] = memory.gang_ages.get(ref, 0) + 1
     return MappingProxyType(ages)

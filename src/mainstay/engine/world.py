@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mainstay.engine.asked import Asked
 from mainstay.engine.orders import Kept, kept_of
-from mainstay.engine.rows import Mask, Matrix, Row
+from mainstay.engine.rows import Mask, Matrix, Row, Walk
 from mainstay.engine.sorting import sorted_by
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.assignment import Assignment, NeedRef
@@ -59,20 +59,20 @@ class Domains:
 class World:
     """One cycle's view. `owner` is the only thing that changes, and who keeps what for a gang."""
 
-    def __init__(self, snapshot: Snapshot, asked: Asked, kept: Kept | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, asked: Asked, kept: Kept | None = None, walk: Walk | None = None
+    ) -> None:
+        """`kept` and `walk` are those of an earlier cycle, to be used again as far as they hold."""
         self.snapshot = snapshot
         self.asked = asked
         self.kept = kept_of(snapshot, kept)
         self.owner: NDArray[np.int32] = np.full(len(snapshot.state), NOBODY, dtype=np.int32)
         known = snapshot.shapes.dimensions
-        self.dimensions = (*known, *sorted(asked.names() - set(known)))
-        self._column = {name: place for place, name in enumerate(self.dimensions)}
+        self.dimensions = (*known, *sorted(asked.names - set(known)))
         self.alloc = np.zeros((len(snapshot.shapes.values), len(self.dimensions)), dtype=np.int64)
         self.alloc[:, : len(known)] = snapshot.shapes.allocatable
-        self.amounts: Matrix = np.zeros((len(asked.amounts), len(self.dimensions)), dtype=np.int64)
-        for code, amounts in enumerate(asked.amounts):
-            for name, amount in amounts:
-                self.amounts[code, self._column[name]] = amount
+        same = walk is not None and walk.asked is asked and walk.dimensions == self.dimensions
+        self.amounts: Matrix = walk.amounts if walk and same else self._amounts()
         self._cluster_code = {name: code for code, name in enumerate(snapshot.clusters)}
         self._matching: dict[int, Mask] = {}
         self._fits: dict[tuple[int, int], Mask] = {}
@@ -85,6 +85,15 @@ class World:
         self._domain_totals: dict[tuple[int, int], tuple[Matrix, Vector]] = {}
         self._gangs: dict[NeedRef, int] = {}
         self.gang_of_assignment = np.full(len(snapshot.assignments.values), NOBODY, dtype=np.int32)
+
+    def _amounts(self) -> Matrix:
+        """What is asked for, over the dimensions."""
+        column = {name: place for place, name in enumerate(self.dimensions)}
+        found = np.zeros((len(self.asked.amounts), len(self.dimensions)), dtype=np.int64)
+        for code, amounts in enumerate(self.asked.amounts):
+            for name, amount in amounts:
+                found[code, column[name]] = amount
+        return found
 
     def units(self, vector: Vector) -> dict[str, int]:
         """A vector as amounts, without zeros."""

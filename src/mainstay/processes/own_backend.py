@@ -5,12 +5,13 @@ import importlib
 import sys
 import tempfile
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random
 from typing import Final
 
+from mainstay.conformance.check import Check
 from mainstay.conformance.limits import Limits
 from mainstay.conformance.report import Report
 from mainstay.conformance.suite import Run, examine
@@ -76,11 +77,12 @@ def _told(error: Exception) -> str:
 async def examined(
     make_backend: Callable[[], Backend],
     *,
+    checks: Sequence[Check] = CHECKS,
     limits: Limits | None = None,
     torment: bool = False,
     seed: int = 1,
 ) -> Report:
-    """The whole conformance suite against a backend in this process, by a real connection.
+    """The conformance suite against a backend in this process, by a real connection.
 
     The provider is restarted on the way, with the same store and a backend that is made anew, so
     `make_backend` must find again the hardware that it had.
@@ -93,7 +95,7 @@ async def examined(
             run = Run(
                 name=served.name,
                 connect=lambda: open_line(served.address, Plaintext(), timeout_s=bounds.call_s),
-                checks=CHECKS,
+                checks=checks,
                 clock=SystemClock(),
                 limits=bounds,
                 restart=served.restart,

@@ -1,6 +1,7 @@
 """The provider toy: what touches hardware.
 
-Fences, repetitions, states and lists are the kit's. Make it yours from top to bottom: what you have, then the steps, then the errors.
+Fences, repetitions, states and lists are the kit's. Make it yours from top to bottom: what you
+have, then the steps, then the errors.
 """
 
 import asyncio
