@@ -14,6 +14,7 @@ import pytest
 
 from builders import a_machine, a_need, a_need_profile, a_profile, an_assignment
 from mainstay.engine import preempt, sorting
+from mainstay.engine.audit import differences
 from mainstay.engine.decide import SHORTFALLS_MAX, decide
 from mainstay.engine.plan import Demand, Memory, Plan, Unmet
 from mainstay.engine.policy import Policy
@@ -325,6 +326,22 @@ class TestOwnMachines:
         assert plan.claimed_ids() == [own.id]
         assert not plan.actions
 
+    def test_a_gang_at_home_takes_nothing_of_its_own_that_lies_elsewhere(self) -> None:
+        """Not even when that is cheaper."""
+        gang = a_gang("g")
+        held = an_assignment(fingerprint=gang.profile.fingerprint, group="g")
+        own = [
+            a_machine(
+                State.CONFIGURED, id=id_, profile=a_profile(zone=id_[0]), assignment=held,
+                price_per_hour=price,
+            )
+            for id_, price in (("a-1", 1.0), ("b-1", 2.0), ("a-2", 3.0))
+        ]  # fmt: skip
+
+        plan = assert_as_the_rules_say(world_of(own, [gang]))
+
+        assert plan.claimed_ids() == ["a-1", "a-2"]
+
     def test_a_victim_of_the_same_cluster_uses_up_no_quota_of_it(self) -> None:
         """Two of a lesser gang of its own, then one of another, with room for one more."""
         gang = dataclasses.replace(
@@ -469,3 +486,12 @@ def test_a_plan_that_deletes_is_given_again_while_nothing_changes() -> None:
 
     assert [action.kind for action in plan.actions] == [ActionKind.DELETE]
     assert decide(snapshot, demand, plan.memory, POLICY, 1001.0) is plan
+
+
+def test_an_audit_does_not_believe_the_plan_it_looks_into() -> None:
+    snapshot = stocked([a_machine(State.IDLE)]).snapshot()
+    plan = alone(snapshot, Demand((a_need(),), frozenset()))
+    wrong = dataclasses.replace(plan, actions=())
+
+    assert differences(plan, plan.memory, 0.0) == ()
+    assert len(differences(wrong, wrong.memory, 0.0)) == 1

@@ -1,0 +1,1 @@
+"""Which node, and which slots of it, an allocation gets. Pure: what is free comes in as views."""
