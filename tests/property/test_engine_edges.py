@@ -159,6 +159,15 @@ class TestRanges:
 
         assert len(decided(world_of([slot], [a_need()], quota=quota)).actions) == 1
 
+    def test_a_slot_that_the_quota_forbids_is_the_reason(self) -> None:
+        quota = Quota({}, {("sim", ""): 0})
+
+        plan = assert_as_the_rules_say(
+            world_of([a_machine(State.SPECULATIVE)], [a_need()], quota=quota)
+        )
+
+        assert [row.reason for row in plan.unsatisfied] == [Unmet.QUOTA]
+
 
 class TestColumnsThatMove:
     """What was kept of the last cycle was laid out for other columns."""
@@ -495,3 +504,67 @@ def test_an_audit_does_not_believe_the_plan_it_looks_into() -> None:
 
     assert differences(plan, plan.memory, 0.0) == ()
     assert len(differences(wrong, wrong.memory, 0.0)) == 1
+
+
+class TestRounding:
+    def test_domains_of_many_keys_are_told_apart(self) -> None:
+        """So many that the product of their values does not fit 64 bits."""
+        keys = [f"k-{at:02}" for at in range(17)]
+        values = [dict.fromkeys(keys[1:], f"v-{at}") | {keys[0]: "p"} for at in range(15)]
+        machines = [
+            a_machine(State.FAILED, id=f"f-{at}", profile=a_profile(labels=labels))
+            for at, labels in enumerate(values)
+        ]
+        for odd in ("p", "q"):
+            labels = {**values[0], keys[0]: odd}
+            machines.append(a_machine(State.IDLE, id=odd, profile=a_profile(labels=labels)))
+        profile = NeedProfile(tuple(Requirement(key, Operator.SAME) for key in keys))
+        gang = a_need(profile=profile, aggregate={"cpu": 16_000}, min_unit={}, group="g")
+
+        plan = assert_as_the_rules_say(world_of(machines, [gang]))
+
+        assert not plan.actions
+
+    def test_a_plan_with_a_parked_gang_is_not_given_again(self) -> None:
+        """In the next cycle it may hope again, and another domain wins."""
+        gang = a_gang("g")
+        machines = [
+            a_machine(State.IDLE if id_[1] == "i" else State.CONFIGURED, id=id_,
+                      profile=a_profile(zone=id_[0]))
+            for id_ in ("a0", "a1", "b0", "b1", "b2", "ai0", "ai1", "ai2", "ai3", "ai4")
+        ]  # fmt: skip
+        world = world_of(machines, [gang], memory=Memory({gang.ref: 9}, {}))
+        snapshot = world.inventory().snapshot()
+        first = decide(snapshot, world.demand, world.memory, POLICY, world.now)
+
+        again = decide(snapshot, world.demand, first.memory, POLICY, world.now)
+
+        assert first.claimed_ids() == ["a0", "a1"]
+        assert again.claimed_ids() == ["b0", "b1"]
+
+    def test_a_clock_that_goes_back_takes_a_deletion_back(self) -> None:
+        spot = a_profile(capacity_type=CapacityType.SPOT)
+        snapshot = stocked([a_machine(State.IDLE, profile=spot)]).snapshot()
+        demand = Demand((), frozenset())
+        plan = decide(snapshot, demand, Memory.empty(), POLICY, 100.0)
+
+        assert len(plan.actions) == 1
+        assert not decide(snapshot, demand, plan.memory, POLICY, 50.0).actions
+
+    def test_a_hold_ends_when_it_ends_however_times_are_rounded(self) -> None:
+        inventory = Inventory()
+        spot = a_profile(capacity_type=CapacityType.SPOT)
+        inventory.add(a_machine(State.IDLE, profile=spot), now=0.8307684143593228, source="sim")
+        snapshot, demand = inventory.snapshot(), Demand((), frozenset())
+        plan = decide(snapshot, demand, Memory.empty(), POLICY, 1.0)
+
+        later = 60.83076841435932
+        assert len(decide(snapshot, demand, plan.memory, POLICY, later).actions) == 1
+
+    @pytest.mark.parametrize("held", [2**63, 2**64 - 1])
+    def test_no_quota_is_too_large(self, held: int) -> None:
+        quota = Quota({WEB: held}, {("sim", ""): held})
+
+        assert len(
+            decided(world_of([a_machine(State.SPECULATIVE)], [a_need()], quota=quota)).actions
+        )

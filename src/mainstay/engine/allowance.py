@@ -1,5 +1,6 @@
 """What the quota held still allows in this cycle."""
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -8,7 +9,9 @@ from numpy.typing import NDArray
 from mainstay.engine.quota import REGION_KEY, Quota
 from mainstay.engine.rows import Mask, Walk
 from mainstay.engine.world import World
+from mainstay.model.ids import ClusterId
 from mainstay.model.state import State
+from mainstay.model.texts import Rows
 
 UNLIMITED: Final = 2**62
 
@@ -25,7 +28,9 @@ class Allowance:
         """Per machine: which limited (provider, region) a Provision of it would use, or -1; empty
         when none is limited."""
 
-        self.slot_left: NDArray[np.int64] = np.array(list(quota.slots.values()), dtype=np.int64)
+        self.slot_left: NDArray[np.int64] = np.array(
+            [min(held, UNLIMITED) for held in quota.slots.values()], dtype=np.int64
+        )
         self.stopped: Mask = np.zeros(len(walk), dtype=np.bool_)
         """For which needs a machine was passed over."""
 
@@ -35,18 +40,20 @@ class Allowance:
             self._limit_slots(world, quota)
 
     def _limit_clusters(self, world: World, quota: Quota) -> None:
-        coming = [ref.cluster for ref, rows in world.draining.items() for _ in rows]
         snapshot = world.snapshot
-        for assignment in snapshot.assignment[snapshot.state == State.CREATING].tolist():
+        coming = Counter[ClusterId | None]()
+        for ref, rows in world.draining.items():
+            coming[ref.cluster] += len(rows)
+        creating = np.bincount(snapshot.assignment[snapshot.state == State.CREATING])
+        for assignment in np.flatnonzero(creating).tolist():
             meant_for = snapshot.assignments.values[assignment].cluster
-            if meant_for is not None:
-                coming.append(meant_for)
+            coming[meant_for] += int(creating[assignment])
         for code, cluster in enumerate(world.asked.clusters):
             if cluster in quota.machines:
-                used = coming.count(cluster)
+                used = coming[cluster]
                 for state in (State.CONFIGURED, State.CONFIGURING):
                     used += len(world.bound(cluster, state).rows)
-                self.left[code] = quota.machines[cluster] - used
+                self.left[code] = min(quota.machines[cluster], UNLIMITED) - used
 
     def _limit_slots(self, world: World, quota: Quota) -> None:
         snapshot = world.snapshot
@@ -99,6 +106,18 @@ class Budget:
         if code >= 0:
             self._slots[code] = used + 1
         return True
+
+    def still_open(self, rows: Rows) -> Mask:
+        """Which machines are not forbidden already, as things stand."""
+        allowance, snapshot = self._allowance, self._allowance.world.snapshot
+        own = allowance.world.cluster_code(allowance.world.asked.clusters[self._cluster])
+        is_open: Mask = np.full(len(rows), self._left > 0)
+        if len(allowance.slot):
+            left = np.append(allowance.slot_left, 1)  # last, for what is not limited
+            for code, used in self._slots.items():
+                left[code] -= used
+            is_open &= left[allowance.slot[rows]] > 0
+        return is_open | ((snapshot.cluster[rows] == own) if own > 0 else False)
 
     def commit(self) -> None:
         """What was taken is used."""

@@ -72,7 +72,6 @@ class Asked:
 
     aggregate: Codes
     min_unit: Codes
-    arrival_nanos: NDArray[np.int64]
     names: frozenset[str]
     """Every dimension that is asked for."""
 
@@ -88,7 +87,6 @@ def ask(needs: Sequence[Need]) -> Asked:
         cluster=_codes([cluster(need.cluster) for need in needs]),
         aggregate=_codes([amounts(need.aggregate) for need in needs]),
         min_unit=_codes([amounts(need.min_unit) for need in needs]),
-        arrival_nanos=np.array([need.arrival_nanos for need in needs], dtype=np.int64),
         profiles=profiles.columns(),
         clusters=cluster.values,
         amounts=amounts.values,

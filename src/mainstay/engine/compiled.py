@@ -260,20 +260,29 @@ def _sink(heads: Any, ends: Any, size: int, places: Any) -> None:
         at = child
 
 
+@njit(boolean(int64[:, ::1], int64, int64[::1]), cache=True)
+def _helps(most: Any, signature: int, missing: Any) -> bool:
+    """Whether any machine of a signature has something that is missing."""
+    for at in range(len(missing)):
+        if missing[at] > 0 and most[signature, at] > 0:
+            return True
+    return False
+
+
 _LANES = (int64[::1], int64[::1], uint32[::1], int64[::1], int64[::1], int32[::1])
 _QUOTA = (int64[::1], int32[::1], int64[::1])
 
 
 @njit(
     int64(
-        *_LANES, int64, int32[::1], int64[::1], int64[::1], int64[:, ::1], int64[::1],
-        int32[::1], boolean[::1], int64[::1], int64, int64[::1], int64, int64, *_QUOTA, boolean[::1],
+        *_LANES, int64, int32[::1], int64[:, ::1], int64[::1], int64[::1], int64[:, ::1],
+        int64[::1], int32[::1], boolean[::1], int64[::1], int64, int64[::1], int64, int64, *_QUOTA, boolean[::1],
     ),
     cache=True,
 )  # fmt: skip
 def _claim(
     start: Any, rows: Any, shapes: Any, places: Any, first: Any, gang: Any,
-    base: int, signatures: Any, heads: Any, ends: Any, alloc: Any, unit: Any,
+    base: int, signatures: Any, most: Any, heads: Any, ends: Any, alloc: Any, unit: Any,
     owner: Any, released: Any, missing: Any, place: int, out: Any, count: int,
     cluster: int, left: Any, slot: Any, slot_left: Any, stopped: Any,
 ) -> int:  # fmt: skip
@@ -284,6 +293,8 @@ def _claim(
     """
     size = 0
     for at in range(len(signatures)):
+        if not _helps(most, signatures[at], missing):
+            continue
         lane = base + signatures[at]
         head, end = first[lane], start[lane + 1]
         while head < end and owner[rows[head]] >= 0:
@@ -381,8 +392,8 @@ def _home(
 @njit(
     int64(
         int64, int64, boolean[::1], int64[:, ::1], int64[::1], int64[::1], int64[:, ::1],
-        boolean[:, ::1], int64[::1], int32[::1], int64[:, ::1], _frozen(uint32), int32[::1],
-        *_LANES, boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],
+        boolean[:, ::1], int64[::1], int32[::1], int64[:, ::1], int64[:, ::1], _frozen(uint32),
+        int32[::1], *_LANES, boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],
         int64[:, ::1], int64[::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], boolean[::1],
         *_QUOTA, boolean[::1],
     ),
@@ -390,7 +401,7 @@ def _home(
 )  # fmt: skip
 def credit(
     begin: int, stop: int, is_gang: Any, missing: Any, group: Any, kind: Any, units: Any,
-    fits: Any, kind_start: Any, kind_signatures: Any, alloc: Any, shape: Any, owner: Any,
+    fits: Any, kind_start: Any, kind_signatures: Any, most: Any, alloc: Any, shape: Any, owner: Any,
     start: Any, rows: Any, shapes: Any, places: Any, first: Any, gang: Any,
     released: Any, number: Any, own_start: Any, own_rows: Any, flight_start: Any, flight_rows: Any,
     domains: Any, same: Any, choice: Any, signatures: int, heads: Any, ends: Any, out: Any,
@@ -423,7 +434,7 @@ def credit(
             if group[place] >= 0 and _is_short(wanted):
                 _claim(
                     start, rows, shapes, places, first, gang,
-                    (group[place] + state) * signatures, chosen, heads, ends, alloc, units[place],
+                    (group[place] + state) * signatures, chosen, most, heads, ends, alloc, units[place],
                     owner, released, wanted, place, out, 0, -1, left, slot, slot_left, stopped,
                 )  # fmt: skip
         for at in range(len(flying)):
@@ -442,14 +453,14 @@ def credit(
 @njit(
     int64(
         int64[::1], int64[:, ::1], int64[::1], int64[:, ::1], int64[::1], int32[::1],
-        int64[:, ::1], int32[::1], *_LANES, *_LANES, boolean[::1], int64[::1], int64[::1],
+        int64[:, ::1], int64[:, ::1], int32[::1], *_LANES, *_LANES, boolean[::1], int64[::1], int64[::1],
         int64[::1], int64[::1], int64[::1], *_QUOTA, boolean[::1],
     ),
     cache=True,
 )  # fmt: skip
 def acquire(
     needs: Any, missing: Any, kind: Any, units: Any, kind_start: Any, kind_signatures: Any,
-    alloc: Any, owner: Any,
+    most: Any, alloc: Any, owner: Any,
     start: Any, rows: Any, shapes: Any, places: Any, first: Any, gang: Any,
     start2: Any, rows2: Any, shapes2: Any, places2: Any, first2: Any, gang2: Any,
     released: Any, heads: Any, ends: Any, out: Any, counts: Any, cluster: Any,
@@ -465,13 +476,13 @@ def acquire(
         chosen = kind_signatures[kind_start[kind[place]] : kind_start[kind[place] + 1]]
         wanted = missing[place]
         count = _claim(
-            start, rows, shapes, places, first, gang, 0, chosen, heads, ends, alloc, units[place],
+            start, rows, shapes, places, first, gang, 0, chosen, most, heads, ends, alloc, units[place],
             owner, released, wanted, place, out, count, cluster[place], left, slot, slot_left,
             stopped,
         )  # fmt: skip
         if _is_short(wanted):
             count = _claim(
-                start2, rows2, shapes2, places2, first2, gang2, 0, chosen, heads, ends, alloc,
+                start2, rows2, shapes2, places2, first2, gang2, 0, chosen, most, heads, ends, alloc,
                 units[place], owner, released, wanted, place, out, count, cluster[place], left,
                 slot, slot_left, stopped,
             )  # fmt: skip

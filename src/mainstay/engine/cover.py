@@ -23,6 +23,7 @@ from mainstay.engine.spread import strict_spread, take_spread
 from mainstay.engine.take import take
 from mainstay.engine.world import NO_ROWS, Vector, World
 from mainstay.model.assignment import PRIORITY_MIN
+from mainstay.model.batch import Codes
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
@@ -65,6 +66,28 @@ class Coverage:
         return self.choice.get(place, NO_CHOICE)
 
 
+@dataclass(slots=True)
+class Hope:
+    """What the gangs of one level may still hope to acquire."""
+
+    spoken_for: Mask
+    by_class: Vector
+    """How many Idle and Speculative machines of each class are neither claimed nor spoken for."""
+
+    def speak_for(self, rows: Rows, shapes: Codes) -> None:
+        """These are no longer open to other gangs of the level."""
+        self.spoken_for[rows] = True
+        self.by_class -= np.bincount(shapes, minlength=len(self.by_class))
+
+
+def _hope(world: World) -> Hope:
+    """As a level begins; while it is credited, nothing free is claimed."""
+    state = world.snapshot.state
+    free = ((state == State.IDLE) | (state == State.SPECULATIVE)) & (world.owner < 0)
+    by_class = np.bincount(world.snapshot.shape[free], minlength=len(world.alloc))
+    return Hope(np.zeros(len(world.owner), dtype=np.bool_), by_class)
+
+
 def cover(
     world: World,
     walk: Walk,
@@ -97,11 +120,11 @@ def _levels(walk: Walk) -> Iterator[tuple[int, int]]:
 
 
 def _credit_level(world: World, coverage: Coverage, begin: int, stop: int) -> None:
-    spoken_for = np.zeros(len(world.owner), dtype=np.bool_)
+    hope = _hope(world) if coverage.walk.is_gang[begin:stop].any() else None
     for place in range(begin, stop):
         if coverage.is_short(place):
-            if coverage.walk.is_gang[place]:
-                _credit_gang(world, coverage, place, spoken_for)
+            if hope is not None and coverage.walk.is_gang[place]:
+                _credit_gang(world, coverage, place, hope)
             else:
                 _credit_plain(world, coverage, place)
     complete = _complete(coverage, begin, stop)
@@ -117,12 +140,11 @@ def _run_credit_level(
     world: World, coverage: Coverage, runner: Runner, begin: int, stop: int
 ) -> None:
     """The same with the compiled loops; they leave gangs that are not at home to numpy."""
-    spoken_for = None
+    hope = None
     place = runner.credit(begin, stop)
     while place < stop:
-        if spoken_for is None:
-            spoken_for = np.zeros(len(world.owner), dtype=np.bool_)
-        _credit_gang(world, coverage, place, spoken_for)
+        hope = _hope(world) if hope is None else hope
+        _credit_gang(world, coverage, place, hope)
         place = runner.credit(place + 1, stop)
     for at_home in (begin + np.flatnonzero(runner.home[begin:stop] >= 0)).tolist():
         coverage.choice[at_home] = Choice(int(runner.home[at_home]), satisfiable=True)
@@ -174,23 +196,21 @@ def _bound(world: World, row: Row) -> Iterable[Rows]:
         yield rows[~world.is_kept_from(rows, row.need.ref)]
 
 
-def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask) -> None:
+def _credit_gang(world: World, coverage: Coverage, place: int, hope: Hope) -> None:
     row, missing = coverage.walk.row(place), coverage.missing[place]
     bound = np.concatenate([NO_ROWS, *_bound(world, row)])
     creditable = np.concatenate([bound, *_in_flight(world, row)])
     own = np.ones(len(creditable), dtype=np.bool_)  # what is in flight is so for this gang
     own[: len(bound)] = world.is_own(bound, row.need.ref)
-    acquirable = NO_ROWS
     choice = home(world, row, creditable[own], missing)
     if choice is None:
         could, most = ceiling(world, row, missing)
         if not could:
             coverage.hopeless[place] = most
             coverage.parked[place] = True
-        if not coverage.parked[place]:
-            acquirable = _acquirable(world, row)
-            acquirable = acquirable[~spoken_for[acquirable]]
-        choice = choose(world, row, Supply(creditable, own, acquirable), missing)
+        open_to = world.fits(row) & ~coverage.parked[place]
+        supply = Supply(creditable, own, np.where(open_to, hope.by_class, 0))
+        choice = choose(world, row, supply, missing)
     coverage.choice[place] = choice
     if choice.domain is None:
         return
@@ -198,8 +218,9 @@ def _credit_gang(world: World, coverage: Coverage, place: int, spoken_for: Mask)
     ordered = np.concatenate([creditable[here & own], creditable[here & ~own]])
     world.owner[take(world, row, ordered, missing)] = place
     if choice.satisfiable and coverage.is_short(place):
-        near = acquirable[_in_domain(world, row, acquirable, choice.domain)]
-        spoken_for[take(world, row, near, missing.copy())] = True
+        near = acquirable_in_domain(world, row, choice.domain)
+        near = take(world, row, near[~hope.spoken_for[near]], missing.copy())
+        hope.speak_for(near, world.snapshot.shape[near])
 
 
 def _acquirable(world: World, row: Row) -> Rows:
@@ -216,8 +237,9 @@ def _in_domain(world: World, row: Row, rows: Rows, domain: int) -> Mask:
 
 def acquirable_in_domain(world: World, row: Row, domain: int) -> Rows:
     """What a gang could acquire in its domain, in the order it would."""
-    rows = _acquirable(world, row)
-    return rows[_in_domain(world, row, rows, domain)]
+    pools: Rows = np.concatenate([world.pool_in(row, state, domain) for state in FREE])
+    free: Rows = pools[world.owner[pools] < 0]
+    return free
 
 
 def _acquire_level(
@@ -279,6 +301,8 @@ def _protect(world: World, row: Row) -> None:
     """An incomplete gang keeps the machines that were given to it, wherever they are; and so does
     a need that nothing can ever meet.
     """
+    if not world.is_anything_assigned_to(row.need.ref):
+        return
     is_beyond = not (world.fits(row) & (world.machines_by_shape > 0)).any()
     if not row.is_gang and not is_beyond:
         return

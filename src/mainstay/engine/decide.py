@@ -32,7 +32,8 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
     kept, walk, kinds = (None, None, None) if last is None else (last.kept, last.walk, last.kinds)
     world = World(snapshot, demand.asked, kept, walk)
     walk = normalize(world, walk)
-    coverage = cover(world, walk, _parked(walk, memory, policy), demand.quota, kinds)
+    parked = _parked(walk, memory, policy)
+    coverage = cover(world, walk, parked, demand.quota, kinds)
     deficits = coverage.missing.copy()
     takings = preempt(world, coverage, demand.heard)
     reclaimed = reclaimable(world, demand.heard, [row for row, _ in takings.victims])
@@ -53,6 +54,8 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
         kinds=coverage.kinds,
         owner=frozen(world.owner),
         policy=policy,
+        steady=not unsatisfied and not parked.any(),
+        since=now,
         until=until,
     )
 

@@ -34,18 +34,20 @@ class Supply:
     own: Mask
     """Which of the creditable are committed to this very gang."""
 
-    acquirable: Rows
+    acquirable: Vector
+    """How many machines of each class could be had."""
 
 
 def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     """The best domain over what counts already and what could be had (see the docs, section 2)."""
-    rows = np.concatenate([supply.creditable, supply.acquirable])
-    if not len(rows):
+    shapes = world.snapshot.shape[supply.creditable]
+    classes = np.bincount(shapes, minlength=len(world.alloc)) + supply.acquirable
+    if not classes.any():
         return NO_CHOICE
     domains = domains_of(world, row)
     dims = np.flatnonzero(wanted > 0)
     asked = wanted[dims]
-    total, count = _by_domain(world, domains, rows)
+    total, count = domain_sums(domains, world.alloc, classes)
     cred, _ = _by_domain(world, domains, supply.creditable)
     owned, _ = _by_domain(world, domains, supply.creditable[supply.own])
     total, cred, owned = total[:, dims], cred[:, dims], owned[:, dims]

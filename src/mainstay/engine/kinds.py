@@ -35,6 +35,9 @@ class Kinds:
     """Where the signatures that a kind fits begin in `fitting`."""
 
     fitting: NDArray[np.int32]
+    most: Matrix
+    """Per signature and dimension: the most that one of its classes has."""
+
     domains: Matrix
     """The domain of every class, for each set of Same keys."""
 
@@ -57,6 +60,8 @@ def kinds_of(loops: ModuleType, world: World, walk: Walk, last: Kinds | None) ->
     signature = loops.signatures_of(fits, sample)
     signatures = int(signature.max(initial=-1)) + 1
     chosen = fits[:, sample[:signatures]]
+    most: Matrix = np.zeros((signatures, world.alloc.shape[1]), dtype=np.int64)
+    np.maximum.at(most, signature, world.alloc)
     domains, same = _domains(world, walk)
     return Kinds(
         walk=walk,
@@ -67,6 +72,7 @@ def kinds_of(loops: ModuleType, world: World, walk: Walk, last: Kinds | None) ->
         signatures=signatures,
         start=starts(chosen.sum(axis=1)),
         fitting=np.nonzero(chosen)[1].astype(np.int32),
+        most=most,
         domains=domains,
         same=same,
     )

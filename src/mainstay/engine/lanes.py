@@ -90,7 +90,7 @@ class Runner:
         world, kinds = self._world, self.kinds
         place: int = self._loops.credit(
             begin, stop, self._walk.is_gang, self.missing, self._group, kinds.kind, self._units,
-            kinds.fits, kinds.start, kinds.fitting, world.alloc, world.snapshot.shape,
+            kinds.fits, kinds.start, kinds.fitting, kinds.most, world.alloc, world.snapshot.shape,
             world.owner, *self._bound.parts(), self._released, self._number, *self._own,
             *self._flights, kinds.domains, kinds.same, self.home, kinds.signatures,
             *self._scratch, np.array([plain_only]), *self._quota(),
@@ -103,7 +103,7 @@ class Runner:
         counts = np.zeros(len(places), dtype=np.int64)
         count = self._loops.acquire(
             places, self.missing, kinds.kind, self._units, kinds.start, kinds.fitting,
-            world.alloc, world.owner, *self._pool(State.IDLE, bucket).parts(),
+            kinds.most, world.alloc, world.owner, *self._pool(State.IDLE, bucket).parts(),
             *self._pool(State.SPECULATIVE, bucket).parts(), self._released,
             *self._scratch, counts, self._cluster, *self._quota(),
         )  # fmt: skip

@@ -131,8 +131,12 @@ class Plan:
     """Per row of the snapshot: the place in `needs` of the need that claims it, or -1."""
 
     policy: Policy
+    steady: bool
+    """Whether nothing ages: no need is short, no gang was parked."""
+
+    since: float
     until: float
-    """When the next idle machine will have idled long enough."""
+    """When it was made, and before when no further idle machine will have idled long enough."""
 
     @cached_property
     def needs(self) -> tuple[Need, ...]:
@@ -152,7 +156,7 @@ class Plan:
     def holds(self, snapshot: Snapshot, demand: Demand, policy: Policy, now: float) -> bool:
         """Whether it is still the plan: the same inputs, nothing that ages, no hold run out."""
         same = self.snapshot is snapshot and self.demand is demand and self.policy == policy
-        return same and not self.unsatisfied and now < self.until
+        return same and self.steady and self.since <= now < self.until
 
     def claimed_ids(self) -> list[MachineId]:
         """Every machine that counts for a need, in order of ids."""

@@ -1,18 +1,20 @@
 """Phase 2: take from nobody first, then from the less important."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.allowance import Budget
 from mainstay.engine.cover import Coverage, acquirable_in_domain
 from mainstay.engine.gangs import domains_of
 from mainstay.engine.lanes import is_short
 from mainstay.engine.rows import Mask, Row
 from mainstay.engine.sorting import sorted_by
 from mainstay.engine.take import take
-from mainstay.engine.world import NO_ROWS, World
+from mainstay.engine.world import NO_ROWS, Vector, World
 from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN
 from mainstay.model.ids import ClusterId
 from mainstay.model.texts import Rows
@@ -62,13 +64,15 @@ def _preempt_for(
     missing = coverage.missing[row.place].copy()
     budget = coverage.allowance.budget(row.place)
     domain = coverage.choice_of(row.place).domain if row.is_gang else None
-    if budget.is_free and not stock.has_any(row, domain):
+    if (budget.is_free or domain is None) and not stock.has_any(row, domain):
         return
     set_aside = NO_ROWS
     if domain is not None:
         set_aside = take(world, row, acquirable_in_domain(world, row, domain), missing, budget)
     excess = take(world, row, stock.excess(row, domain), missing, budget)
-    victims = take(world, row, stock.victims(row, domain), missing, budget)
+    victims: Rows = np.concatenate(
+        [NO_ROWS, *_victims(world, row, stock.victims(row, domain), missing, budget)]
+    )
     if domain is not None and (missing > 0).any():
         return
     budget.commit()
@@ -78,6 +82,25 @@ def _preempt_for(
     takings.excess.update(dict.fromkeys(excess.tolist(), row.place))
     takings.victims += [(victim, row.place) for victim in victims.tolist()]
     coverage.missing[row.place] = missing
+
+
+def _victims(
+    world: World, row: Row, parts: Iterable[Rows], missing: Vector, budget: Budget
+) -> Iterator[Rows]:
+    for rows in parts:
+        yield take(world, row, rows, missing, budget)
+        if not (missing > 0).any():
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Herds:
+    """Machines that may be victims, by what a score looks at; within a herd by id."""
+
+    rows: Rows
+    start: NDArray[np.intp]
+    standing: NDArray[np.int64]
+    penalties: NDArray[np.float64]
 
 
 class _Stock:
@@ -98,6 +121,7 @@ class _Stock:
         self._weakest = np.full(len(world.alloc), PRIORITY_MAX + 1, dtype=np.int64)
         self._weakest[held] = np.minimum.reduceat(weakest, start[held])
         self._listed: dict[tuple[object, ...], Rows] = {}
+        self._herds: dict[tuple[object, ...], _Herds] = {}
 
     def has_any(self, row: Row, domain: int | None) -> bool:
         """Whether there was anything to take when the phase began."""
@@ -113,16 +137,41 @@ class _Stock:
         rows = self._listed[key]
         return rows[~self.taken[rows]]
 
-    def victims(self, row: Row, domain: int | None) -> Rows:
-        """What serves somebody of strictly lower priority, the best victim first."""
-        priority = row.need.profile.priority
-        key = (row.requirement_set, row.min_unit, row.need.profile.same_keys, domain, priority)
-        if key not in self._listed:
+    def victims(self, row: Row, domain: int | None) -> Iterator[Rows]:
+        """What serves somebody of strictly lower priority, part by part, the best first.
+
+        Machines of one standing and the same penalties are scored once.
+        """
+        key = (row.requirement_set, row.min_unit, row.need.profile.same_keys, domain)
+        if key not in self._herds:
+            if len(self._herds) >= LISTS_MAX:
+                self._herds.clear()
             rows = self._candidates(row, domain)
-            rows = rows[~self._is_excess[rows] & (self._standing[rows] < priority)]
-            self._keep(key, _by_score(self._world, rows, priority - self._standing[rows]))
-        rows = self._listed[key]
-        return rows[~self.taken[rows]]
+            self._herds[key] = self._herds_of(rows[~self._is_excess[rows]])
+        herds = self._herds[key]
+        priority = row.need.profile.priority
+        lesser = np.flatnonzero(herds.standing < priority)
+        scores = score(priority - herds.standing[lesser], herds.penalties[lesser])
+        order = np.argsort(-scores, kind="stable")
+        breaks = np.flatnonzero(np.diff(scores[order])) + 1
+        for alike in np.split(lesser[order], breaks) if len(order) else []:
+            parts = [herds.rows[herds.start[herd] : herds.start[herd + 1]] for herd in alike]
+            rows = parts[0]
+            if len(parts) > 1:
+                rows = np.concatenate(parts)
+                rows = rows[np.argsort(self._world.snapshot.rank[rows])]
+            yield rows[~self.taken[rows]]
+
+    def _herds_of(self, rows: Rows) -> "_Herds":
+        snapshot = self._world.snapshot
+        penalties, of_assignment = np.unique(_penalties(self._world), return_inverse=True)
+        standings, standing = np.unique(self._standing[rows], return_inverse=True)
+        packed = standing * len(penalties) + of_assignment[snapshot.assignment[rows]]
+        herds, herd = np.unique(packed, return_inverse=True)
+        order = sorted_by(herd, snapshot.rank[rows])
+        start = np.searchsorted(herd[order], np.arange(len(herds) + 1))
+        which = np.divmod(herds, len(penalties))
+        return _Herds(rows[order], start, standings[which[0]], penalties[which[1]])
 
     def _classes(self, row: Row, domain: int | None) -> Mask:
         classes = self._world.fits(row)
@@ -144,16 +193,18 @@ def _by_price(world: World, rows: Rows) -> Rows:
     return rows[sorted_by(world.snapshot.price_per_hour[rows], world.snapshot.rank[rows])]
 
 
-def _by_score(world: World, rows: Rows, gap: NDArray[np.int64]) -> Rows:
-    """The best victim first."""
+def _penalties(world: World) -> NDArray[np.float64]:
+    """What the penalties of each assignment add to a score."""
     views = world.snapshot.assignments
-    codes = world.snapshot.assignment[rows]
-    interruption = np.maximum(PENALTY_FLOOR_DOLLARS, views.interruption_penalty_dollars[codes])
-    reclamation = np.maximum(PENALTY_FLOOR_DOLLARS, views.reclamation_penalty_dollars[codes])
+    interruption = np.maximum(PENALTY_FLOOR_DOLLARS, views.interruption_penalty_dollars)
+    reclamation = np.maximum(PENALTY_FLOOR_DOLLARS, views.reclamation_penalty_dollars)
     # The two penalties are added first: so the sum is the same when they are swapped.
-    penalties = TERM_WEIGHT / interruption + TERM_WEIGHT / reclamation
-    score = gap.astype(np.float64) + TERM_WEIGHT / DRAIN_ESTIMATE_S + penalties
-    return rows[sorted_by(-score, world.snapshot.rank[rows])]
+    return TERM_WEIGHT / interruption + TERM_WEIGHT / reclamation
+
+
+def score(gap: NDArray[np.int64], penalties: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How good a victim is: the larger the better."""
+    return gap.astype(np.float64) + TERM_WEIGHT / DRAIN_ESTIMATE_S + penalties
 
 
 def victim_priority(world: World, coverage: Coverage, rows: Rows) -> NDArray[np.int64]:

@@ -23,9 +23,10 @@ def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Collection
     unclaimed = unclaimed[heard_codes[snapshot.cluster[unclaimed]]]
     unclaimed = unclaimed[~np.isin(unclaimed, list(preempted))]
     codes = snapshot.cluster[unclaimed]
-    names = sorted(set(codes.tolist()), key=lambda code: snapshot.clusters[code])
-    parts = [unclaimed[codes == code][::-1] for code in names]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
+    parts = np.split(unclaimed, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
+    if len(unclaimed):
+        parts.sort(key=lambda rows: snapshot.clusters[snapshot.cluster.item(int(rows[0]))])
+    return np.concatenate([rows[::-1] for rows in parts])
 
 
 def deletable(world: World, policy: Policy, now: float) -> tuple[Rows, float]:
@@ -40,4 +41,4 @@ def deletable(world: World, policy: Policy, now: float) -> tuple[Rows, float]:
     expired = held & (now - np.where(held, since, now) >= np.where(held, hold, math.inf))
     waiting = held & ~expired
     until = float((since[waiting] + hold[waiting]).min(initial=math.inf))
-    return idle[expired], until
+    return idle[expired], math.nextafter(until, -math.inf)  # the sum may have been rounded up

@@ -1,6 +1,7 @@
 """Spread: machines of one need lie evenly over the values of a topology key."""
 
 from collections import Counter
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -41,6 +42,11 @@ class _Queue:
         """The next machine."""
         return self.shelf.rows[self.at]
 
+    @property
+    def cost(self) -> float:
+        """What the next machine costs; of a queue that is empty it does not matter."""
+        return self.shelf.costs[min(self.at, len(self.shelf.costs) - 1)]
+
 
 class _Spreader:
     """Counts machines per value of the topology key and takes the next where it may lie."""
@@ -60,41 +66,71 @@ class _Spreader:
             for state in (State.IDLE, State.SPECULATIVE)
         }
         self._counts = self._credited(spread.topology_key)
-        for queues in self._queues.values():
-            self._move_on(queues)
-            self._counts.update(dict.fromkeys(queues, 0))  # adds nothing to a count
+        for state, queues in self._queues.items():
+            self._queues[state] = {v: queue for v, queue in queues.items() if self._move_on(queue)}
+            self._counts.update(dict.fromkeys(self._queues[state], 0))  # adds nothing to a count
+        self._with_count = Counter(self._counts.values())
+        self._least = min(self._counts.values(), default=0)
 
     def take(self, state: State) -> list[int]:
-        """From one pool, until nothing is missing or nowhere is left to lie."""
-        queues, taken = self._queues[state], []
-        while any(self.missing):
-            self._move_on(queues)
-            ceiling = min(self._counts.values(), default=0) + self._skew
-            heads = [
-                (queue.shelf.costs[queue.at], value)
-                for value, queue in queues.items()
-                if self._counts[value] < ceiling
-            ]
-            if not heads:
-                break
-            value = min(heads)[1]
-            machine = queues[value].row
-            queues[value].at += 1
-            if self._budget.take(machine):
-                self._counts[value] += 1
-                adds = self._adds(machine)
-                self.missing = [
-                    max(0, want - add) for want, add in zip(self.missing, adds, strict=True)
-                ]
-                taken.append(machine)
+        """From one pool, until nothing is missing or nowhere is left to lie.
+
+        Heads wait in a heap: along a shelf costs only rise, so a head that was passed is put back.
+        """
+        queues, taken = self._queues[state], list[int]()
+        heads = [(queue.cost, value) for value, queue in queues.items()]
+        heapify(heads)
+        full: dict[int, list[str]] = {}
+        """Values that may take no more for now, by their count."""
+        while heads and any(self.missing):
+            cost, value = heappop(heads)
+            queue, count = queues[value], self._counts[value]
+            if not self._move_on(queue):
+                continue
+            if queue.cost > cost:
+                heappush(heads, (queue.cost, value))
+            elif count >= self._least + self._skew:
+                full.setdefault(count, []).append(value)
+            else:
+                machine = queue.row
+                queue.at += 1
+                if self._budget.take(machine):
+                    taken.append(machine)
+                    self._lower(machine)
+                    if self._count(value):
+                        reopened = full.pop(self._least + self._skew - 1, [])
+                        for one in reopened:
+                            heappush(heads, (queues[one].cost, one))
+                heappush(heads, (cost, value))
         return taken
+
+    def _count(self, value: str) -> bool:
+        """One more lies in a value; whether the least count has grown by that."""
+        before = self._counts[value]
+        self._counts[value] = before + 1
+        self._with_count[before] -= 1
+        self._with_count[before + 1] += 1
+        if before > self._least or self._with_count[before]:
+            return False
+        self._least += 1
+        return True
+
+    def _lower(self, machine: int) -> None:
+        pairs = zip(self.missing, self._adds(machine), strict=True)
+        self.missing = [max(0, want - add) for want, add in pairs]
 
     def _credited(self, key: str) -> Counter[str]:
         """How many machines lie in each value already."""
         codes, values = self._world.snapshot.shapes.attribute(key)
-        rows = np.flatnonzero(self._world.owner == self._row.place)
+        rows = np.concatenate([*self._bound(), *self._world.in_flight(self._row.refs)])
+        rows = rows[self._world.owner[rows] == self._row.place]
         lying = (values[code] for code in codes[self._world.snapshot.shape[rows]].tolist())
         return Counter(value for value in lying if value is not None)
+
+    def _bound(self) -> list[Rows]:
+        cluster = self._row.need.cluster
+        states = (State.CONFIGURED, State.CONFIGURING)
+        return [self._world.bound(cluster, state).rows for state in states]
 
     def _adds(self, machine: int) -> list[int]:
         shape = self._world.snapshot.shape.item(machine)
@@ -106,17 +142,14 @@ class _Spreader:
         pairs = zip(self.missing, self._adds(machine), strict=True)
         return any(want and add for want, add in pairs)
 
-    def _move_on(self, queues: dict[str, _Queue]) -> None:
-        """Each to the next machine that is unclaimed and helps; without one it is dropped."""
-        owner = self._world.owner
-        for value, queue in list(queues.items()):
-            rows, shelf = queue.shelf.rows, queue.shelf
-            while shelf.first < len(rows) and owner[rows[shelf.first]] >= 0:
-                shelf.first += 1
-            queue.at = max(queue.at, shelf.first)
-            while queue.at < len(rows):
-                if owner[rows[queue.at]] < 0 and self._helps(rows[queue.at]):
-                    break
-                queue.at += 1
-            else:
-                del queues[value]
+    def _move_on(self, queue: _Queue) -> bool:
+        """To the next machine that is unclaimed and helps; whether there is one."""
+        owner, rows, shelf = self._world.owner, queue.shelf.rows, queue.shelf
+        while shelf.first < len(rows) and owner[rows[shelf.first]] >= 0:
+            shelf.first += 1
+        queue.at = max(queue.at, shelf.first)
+        while queue.at < len(rows):
+            if owner[rows[queue.at]] < 0 and self._helps(rows[queue.at]):
+                return True
+            queue.at += 1
+        return False

@@ -60,11 +60,17 @@ def _take_singly(
     added: Matrix, missing: Vector, rows: Rows = NO_ROWS, budget: Budget | None = None
 ) -> NDArray[np.intp]:
     """The same one by one: where some machine lacks a dimension, or the budget is limited."""
-    taken = []
-    for place in np.flatnonzero((added[:, missing > 0] > 0).any(axis=1)).tolist():
+    taken: list[int] = []
+    places = np.flatnonzero((added[:, missing > 0] > 0).any(axis=1))
+    left = iter(places.tolist())
+    while (place := next(left, None)) is not None:
         if not ((added[place] > 0) & (missing > 0)).any():
             continue
         if budget is not None and not budget.take(int(rows[place])):
+            # What is forbidden now stays so: it need not be asked for machine by machine.
+            places = places[places > place]
+            places = places[budget.still_open(rows[places])]
+            left = iter(places.tolist())
             continue
         np.maximum(0, missing - added[place], out=missing)
         taken.append(place)

@@ -78,6 +78,7 @@ class World:
         self._fits: dict[tuple[int, int], Mask] = {}
         self._largest: dict[int, Vector] = {}
         self._pools: dict[tuple[int, int, State, int], Ordered] = {}
+        self._pools_by_domain: dict[tuple[int, int, State, int], tuple[Rows, Vector]] = {}
         self._shelves: dict[tuple[int, int, State, int, str], dict[str, Shelf]] = {}
         self._whole_pools: dict[tuple[State, int], Rows] = {}
         self._whole_units: dict[int, Matrix] = {}
@@ -215,6 +216,21 @@ class World:
             self._pools[key] = Ordered(rows, self.snapshot.shape[rows])
         return self._pools[key]
 
+    def pool_in(self, row: Row, state: State, domain: int) -> Rows:
+        """Those of the pool of a gang that lie in a domain."""
+        bucket = row.need.profile.interruption_penalty_bucket
+        key = (row.requirement_set, row.min_unit, state, bucket)
+        if key not in self._pools_by_domain:
+            rows = self.whole_pool(state, bucket)
+            rows = rows[self.fits(row)[self.snapshot.shape[rows]]]
+            domains = self.domains(row.need.profile.same_keys)
+            codes = domains.code[self.snapshot.shape[rows]]
+            order = sorted_by(codes)
+            start = np.searchsorted(codes[order], np.arange(len(domains.values) + 1))
+            self._pools_by_domain[key] = rows[order], start
+        rows, start = self._pools_by_domain[key]
+        return rows[start[domain] : start[domain + 1]]
+
     def shelves(self, row: Row, state: State, key: str) -> dict[str, Shelf]:
         """The pool of a need by the values of an attribute; machines without it are left out."""
         bucket = row.need.profile.interruption_penalty_bucket
@@ -288,6 +304,10 @@ class World:
         own: Mask = self.gang_of(rows) == self._gangs[gang]
         return own
 
+    def is_anything_assigned_to(self, ref: NeedRef) -> bool:
+        """Whether any machine is committed to a need."""
+        return ref in self._codes_of_ref
+
     def is_assigned_to(self, rows: Rows, ref: NeedRef) -> Mask:
         """Which of the machines are committed to a need."""
         return np.isin(self.snapshot.assignment[rows], self._codes_of_ref.get(ref, []))
@@ -311,7 +331,8 @@ class World:
         columns = [self.snapshot.shapes.attribute(key) for key in keys]
         packed = np.zeros(len(self.alloc), dtype=np.int64)
         for codes, values in columns:
-            packed = packed * len(values) + codes
+            # Ranks, since the product over many keys would not fit 64 bits.
+            packed = np.unique(packed * len(values) + codes, return_inverse=True)[1].reshape(-1)
         _, samples, place = np.unique(packed, return_index=True, return_inverse=True)
         code = np.full(len(samples), -1, dtype=np.int64)
         domains: list[tuple[str, ...]] = []

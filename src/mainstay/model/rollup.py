@@ -5,6 +5,7 @@ was accepted last stays. A row that can be read but can never be met is not bad:
 that acquires nothing and shows its reason (ADR-0018).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
@@ -129,6 +130,12 @@ def accept(
     if bad:
         bad.sort()
         raise _refused(cluster, _told(bad), tuple(bad))
+    total: Counter[str] = Counter()
+    for need in needs.values():
+        total.update(need.aggregate)
+    for name, units in total.items():
+        if units > NEED_UNITS_MAX:  # gangs that are alike become one row, and that must be a need
+            raise _refused(cluster, f"its rows ask for too much {name!r} together")
     return tuple(aggregate(needs.values()))
 
 
