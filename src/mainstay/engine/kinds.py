@@ -1,7 +1,7 @@
 """What needs ask of a machine, as tables over shape classes; carried from cycle to cycle.
 
 A kind is a set of requirements with a smallest unit. Classes that fit the same kinds have one
-signature, and machines of one signature are alike to every need.
+signature: machines of one signature fit the same needs.
 """
 
 from dataclasses import dataclass, field

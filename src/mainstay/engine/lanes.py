@@ -110,7 +110,7 @@ class Runner:
         return self._scratch[2][:count].copy(), np.repeat(places, np.diff(counts, prepend=0))
 
     def release_surplus(self, complete: Rows) -> int:
-        """Machines that these complete gangs have left over are open from now on; whose are."""
+        """What these complete gangs have left over is open from now on; how many have anything."""
         gangs = np.unique(self._number[complete])
         found: int = self._loops.with_surplus(
             gangs, *self._kept_for, self._world.owner, self._released

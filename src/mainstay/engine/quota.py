@@ -19,7 +19,7 @@ class Quota:
     """The numbers a shard holds. They limit what is acquired, never what is kept."""
 
     machines: Mapping[ClusterId, int]
-    """Most machines a cluster may hold: Configured, Configuring and being created for it."""
+    """Most machines a cluster may hold: Configured, Configuring, created or drained for it."""
 
     slots: Mapping[Place, int]
     """Most machines a provider may have in a region that are more than a speculative slot."""

@@ -5,12 +5,10 @@ was accepted last stays. A row that can be read but can never be met is not bad:
 that acquires nothing and shows its reason (ADR-0018).
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from mainstay.model.assignment import NeedRef
 from mainstay.model.cost import PENALTY_BUCKET_MAX
 from mainstay.model.errors import BadRow, InvalidRollup, Rejected
 from mainstay.model.ids import ClusterId
@@ -28,7 +26,6 @@ from mainstay.model.resources import (
     DIMENSIONS_MAX,
     NEED_UNITS_MAX,
     Units,
-    add,
     from_units,
     to_units,
 )
@@ -130,12 +127,6 @@ def accept(
     if bad:
         bad.sort()
         raise _refused(cluster, _told(bad), tuple(bad))
-    total: Counter[str] = Counter()
-    for need in needs.values():
-        total.update(need.aggregate)
-    for name, units in total.items():
-        if units > NEED_UNITS_MAX:  # gangs that are alike become one row, and that must be a need
-            raise _refused(cluster, f"its rows ask for too much {name!r} together")
     return tuple(aggregate(needs.values()))
 
 
@@ -336,19 +327,18 @@ def _too_varied(needs: Mapping[int, Need], limits: Limits) -> Iterator[BadRow]:
 
 
 def _too_much(needs: Mapping[int, Need]) -> Iterator[BadRow]:
-    """Rows with which equal rows add up to more than one need may ask for."""
-    totals: dict[NeedRef, Units] = {}
+    """Rows with which a roll-up asks for more than one need may: equal rows and gangs that fit one
+    machine are added up, and what they become must be a need.
+    """
+    total: dict[str, int] = {}
     for position, need in needs.items():
-        before = totals.setdefault(need.ref, need.aggregate)
-        if before is need.aggregate:
-            continue
-        total = add(before, need.aggregate)
-        over = [name for name, amount in total.items() if amount > NEED_UNITS_MAX]
-        for name in over:
-            what = f"with the equal rows before it, quantity too large for {_shown(name)}"
-            yield BadRow(position, what, from_units(name, total[name]))
-        if not over:
-            totals[need.ref] = total
+        for name, amount in need.aggregate.items():
+            asked = total.get(name, 0) + amount
+            if asked > NEED_UNITS_MAX:
+                what = f"with the rows before it, quantity too large for {_shown(name)}"
+                yield BadRow(position, what, from_units(name, asked))
+            else:
+                total[name] = asked
 
 
 def _profile(row: RawNeed) -> NeedProfile:

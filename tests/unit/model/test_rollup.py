@@ -252,17 +252,15 @@ class TestRefusing:
         what = "more than 3 resources in all, one more is"
         assert error.bad == (BadRow(2, what, "'c'"), BadRow(4, what, "'d'"))
 
-    def test_equal_rows_that_add_up_to_too_much_are_named(self) -> None:
+    def test_rows_that_add_up_to_too_much_are_named(self) -> None:
         half = replace(GOOD, aggregate_resources={"gpu": str(NEED_UNITS_MAX // 2 + 1)})
 
         error = refusal(GOOD, half, half, replace(half, group="other"))
 
+        what = "with the rows before it, quantity too large for 'gpu'"
         assert error.bad == (
-            BadRow(
-                2,
-                "with the equal rows before it, quantity too large for 'gpu'",
-                "9007199254740994",
-            ),
+            BadRow(2, what, "9007199254740994"),
+            BadRow(3, what, "9007199254740994"),
         )
 
     def test_it_says_to_change_the_request(self) -> None:
