@@ -39,10 +39,15 @@ from mainstay.processes.own_backend import examined
 from {module}_backend import make_backend
 
 
-def test_it_keeps_the_contract(tmp_path: Path) -> None:
+def test_it_keeps_the_contract_and_gives_hosts_back(tmp_path: Path) -> None:
     report = asyncio.run(examined(lambda: make_backend(tmp_path)))
 
     assert report.exit_code == 0, "\\n".join(remarks(report))
+    # The suite sees calls, not hardware: what is left, the hardware itself must say. One host may
+    # be: its Configure was broken off by the restart, so it is Failed and waits for a person.
+    left = [slot for slot in asyncio.run(make_backend(tmp_path).slots()) if slot.host]
+    assert len(left) <= 1
+    assert [slot.name for slot in left if slot.cluster] == []
 '''
 
 
