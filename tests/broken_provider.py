@@ -199,6 +199,9 @@ class KeptStore:
     def close(self) -> None:
         pass
 
+    def __del__(self) -> None:
+        self.base.close()
+
 
 class Connection:
     """A line to the broken provider."""

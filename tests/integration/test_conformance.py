@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -306,3 +308,35 @@ class TestProviders:
         assert complaint in ended.stderr
         assert ended.stderr.count("\n") == 1
         assert place.announcements() == []
+
+
+class TestPages:
+    def test_a_provider_tells_its_health_and_metrics_and_takes_other_faults(
+        self, place: Place
+    ) -> None:
+        fleet = place.file("fleet.toml", QUICK)
+        words = ("--listen", LOOPBACK, "--http", LOOPBACK, "--fleet", str(fleet))
+
+        with place.provider("sim", *words) as told:
+            at = f"http://{told['addresses']['http']}"
+            assert fetched(f"{at}/healthz") == (200, "ok\n")
+            assert fetched(f"{at}/readyz") == (200, "ok\n")
+            assert (
+                'mainstay_provider_machines_count{state="Speculative"} 60.0'
+                in (fetched(f"{at}/metrics")[1])
+            )
+            assert "notice_s=0.0" in fetched(f"{at}/faults")[1]
+            assert "notice_s=120.0" in fetched(f"{at}/faults", '{"notice_s": "120"}')[1]
+            assert fetched(f"{at}/faults", '{"no": "1"}')[1].startswith("no such fault: no")
+            assert "notice_s=120.0" in fetched(f"{at}/faults")[1]
+
+
+def fetched(url: str, body: str | None = None) -> tuple[int, str]:
+    """A page, or what was posted to it came to; nothing goes through a proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, data=None if body is None else body.encode(), timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()

@@ -16,6 +16,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 SERVER: Final = (
     Option("listen", str, "HOST:PORT to serve at; port 0 picks a free one."),
     Option("state", str, "The file that remembers over a restart."),
+    Option("http", str, "Loopback HOST:PORT for /healthz, /readyz and /metrics."),
     *TLS,
 )
 

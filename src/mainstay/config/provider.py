@@ -36,6 +36,9 @@ class SimProviderConfig:
     insecure: bool = False
     """Plaintext, on loopback only."""
 
+    http: str = ""
+    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
+
     def __post_init__(self) -> None:
         require(":" in self.listen, f"provider_sim.listen must be HOST:PORT: {self.listen}")
         require(self.seed >= 0, "provider_sim.seed must not be negative")
@@ -69,6 +72,9 @@ class StaticProviderConfig:
     insecure: bool = False
     """Plaintext, on loopback only."""
 
+    http: str = ""
+    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
+
     def __post_init__(self) -> None:
         require(":" in self.listen, f"provider_static.listen must be HOST:PORT: {self.listen}")
 
@@ -97,6 +103,9 @@ class Ec2ProviderConfig:
 
     insecure: bool = False
     """Plaintext, on loopback only."""
+
+    http: str = ""
+    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
 
     def __post_init__(self) -> None:
         require(":" in self.listen, f"provider_ec2.listen must be HOST:PORT: {self.listen}")
@@ -138,6 +147,9 @@ class OwnProviderConfig:
 
     insecure: bool = False
     """Plaintext, on loopback only."""
+
+    http: str = ""
+    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
 
     def __post_init__(self) -> None:
         require(":" in self.listen, f"provider_serve.listen must be HOST:PORT: {self.listen}")

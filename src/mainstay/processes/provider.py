@@ -1,12 +1,15 @@
 """`mainstay provider`: one kind of capacity, served by gRPC until it is told to stop."""
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from mainstay.config.provider import (
     Ec2ProviderConfig,
@@ -17,16 +20,17 @@ from mainstay.config.provider import (
 from mainstay.model.calls import ListRequest, ProviderCalls
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
+from mainstay.processes.pages import Answer, Pages, serving_pages
 from mainstay.providers.ec2 import config as ec2_config
 from mainstay.providers.ec2.provider import ec2_backend
 from mainstay.providers.kit.backend import Backend
 from mainstay.providers.kit.options import Options
-from mainstay.providers.kit.server import running
+from mainstay.providers.kit.server import ProviderServer, running
 from mainstay.providers.kit.steps import STEPS
 from mainstay.providers.kit.store import MemoryStore, SqliteStore, Store
 from mainstay.providers.sim.faults import Faults
 from mainstay.providers.sim.fleet_file import mixed_fleet, read_faults, read_fleet
-from mainstay.providers.sim.provider import simulated
+from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.static.backend import StaticBackend
 from mainstay.runtime.clock import Clock
 from mainstay.wire.provider_server import provider_handler
@@ -56,7 +60,8 @@ async def serve_sim(config: SimProviderConfig, around: Surroundings) -> None:
     with _stored(config.state, f"sim{config.seed}") as store:
         async with simulated(fleet.spec, around.clock, store=store, options=fleet.options) as sim:
             sim.cloud.faults = start
-            await _serve("sim", sim.calls, config, over, around)
+            pages = {**_pages(sim.server), **_fault_pages(sim)}
+            await _serve("sim", Served(sim.calls, pages), config, over, around)
 
 
 async def serve_static(config: StaticProviderConfig, around: Surroundings) -> None:
@@ -68,7 +73,7 @@ async def serve_static(config: StaticProviderConfig, around: Surroundings) -> No
     backend = StaticBackend(Path(config.hosts), name=config.name)
     with _stored(state, config.name) as store:
         async with running(backend, store, around.clock, random=Random()) as server:
-            await _serve("static", server, config, over, around)
+            await _serve("static", Served(server, _pages(server)), config, over, around)
 
 
 async def serve_ec2(config: Ec2ProviderConfig, around: Surroundings) -> None:
@@ -80,7 +85,7 @@ async def serve_ec2(config: Ec2ProviderConfig, around: Surroundings) -> None:
     state = config.state or str(_kept(around.home, pools.name))
     with _stored(state, pools.name) as store, ec2_backend(pools, around.clock) as backend:
         async with running(backend, store, around.clock, random=Random()) as server:
-            await _serve("ec2", server, config, over, around)
+            await _serve("ec2", Served(server, _pages(server)), config, over, around)
 
 
 async def serve_own(config: OwnProviderConfig, backend: Backend, around: Surroundings) -> None:
@@ -93,29 +98,76 @@ async def serve_own(config: OwnProviderConfig, backend: Backend, around: Surroun
         async with running(
             backend, store, around.clock, random=Random(), options=options
         ) as server:
-            await _serve(backend.name, server, config, over, around)
+            await _serve(backend.name, Served(server, _pages(server)), config, over, around)
 
 
 Config = SimProviderConfig | StaticProviderConfig | Ec2ProviderConfig | OwnProviderConfig
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a process serves: the six calls, and pages for probes and people."""
+
+    calls: ProviderCalls
+    pages: Pages
+
+
 async def _serve(
-    kind: str,
-    calls: ProviderCalls,
-    config: Config,
-    over: Plaintext | MutualTls,
-    around: Surroundings,
+    kind: str, served: Served, config: Config, over: Plaintext | MutualTls, around: Surroundings
 ) -> None:
     if isinstance(over, Plaintext) and over.announcement:
         around.say(over.announcement)
-    async with _until_told() as stop, serving([provider_handler(calls)], config.listen, over) as at:
+    calls = served.calls
+    async with AsyncExitStack() as stack:
+        stop = await stack.enter_async_context(_until_told())
+        handlers = [provider_handler(calls)]
+        at = await stack.enter_async_context(serving(handlers, config.listen, over))
+        addresses = {"grpc": at}
+        if config.http:
+            pages = serving_pages(config.http, served.pages)
+            addresses["http"] = await stack.enter_async_context(pages)
         port = at.rpartition(":")[2]
-        facts = {"kind": kind, "addresses": {"grpc": at}, "tls": _files(config)}
+        facts = {"kind": kind, "addresses": addresses, "tls": _files(config)}
         with announced(around.home, "provider", f"{kind}-{port}", facts):
             count = len((await calls.list(ListRequest())).machines)
             around.say(f"Provider {kind} serves {count} machines at {at}. Ctrl-C stops it.")
             await stop.wait()
     around.say("Stopped.")
+
+
+def _pages(server: ProviderServer) -> Pages:
+    def ready(_: str) -> Answer:
+        health = server.health
+        return Answer(200, "ok\n") if health.ready else Answer(503, f"{health.why}\n")
+
+    def metrics(_: str) -> Answer:
+        text = generate_latest(server.metrics.registry).decode()
+        return Answer(200, text, CONTENT_TYPE_LATEST)
+
+    return {
+        ("GET", "/healthz"): lambda _: Answer(200, "ok\n"),
+        ("GET", "/readyz"): ready,
+        ("GET", "/metrics"): metrics,
+    }
+
+
+def _fault_pages(sim: Sim) -> Pages:
+    """What goes wrong, to be read and changed while it runs."""
+
+    def told(_: str = "") -> Answer:
+        return Answer(200, f"{sim.cloud.faults}\n")
+
+    def change(body: str) -> Answer:
+        try:
+            settings = json.loads(body)
+        except ValueError as error:
+            raise Rejected(f"not JSON: {error}") from error
+        if not isinstance(settings, dict):
+            raise Rejected('faults are an object such as {"notice_s": "120"}')
+        sim.change({str(name): str(value) for name, value in settings.items()})
+        return told()
+
+    return {("GET", "/faults"): told, ("POST", "/faults"): change}
 
 
 @asynccontextmanager
