@@ -191,8 +191,9 @@ def config_page() -> str:
 
 
 def field_docs(kind: type) -> dict[str, str]:
-    """The docstring under each field of a configuration."""
-    lines = inspect.getsource(kind).splitlines()
+    """The docstring under each field of a configuration, inherited ones included."""
+    classes = [c for c in reversed(kind.__mro__) if dataclasses.is_dataclass(c)]
+    lines = [line for c in classes for line in inspect.getsource(c).splitlines()]
     docs = {}
     for above, below in itertools.pairwise(lines):
         name = above.strip().partition(":")[0]

@@ -1,16 +1,50 @@
-"""Settings of `mainstay provider`."""
+"""Settings of `mainstay provider`. Read once at start by mainstay.config.load."""
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
 
 from mainstay.config.require import require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimProviderConfig:
-    """Read once at start by mainstay.config.load; never looked up again."""
+class ProviderConfig:
+    """What every kind of provider has."""
+
+    section: ClassVar[str]
+    """In the configuration file."""
 
     listen: str = "127.0.0.1:9000"
     """Where to serve; port 0 picks a free one."""
+
+    http: str = ""
+    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
+
+    state: str = ""
+    """The file that remembers over a restart; else `providers/NAME.db` at home; `sim` forgets."""
+
+    tls_cert: str = ""
+    """The certificate, in PEM."""
+
+    tls_key: str = ""
+    """Its private key, in PEM."""
+
+    tls_ca: str = ""
+    """The authority whose certificates are trusted, in PEM."""
+
+    insecure: bool = False
+    """Plaintext, on loopback only."""
+
+    def __post_init__(self) -> None:
+        require(":" in self.listen, f"{self.section}.listen must be HOST:PORT: {self.listen}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimProviderConfig(ProviderConfig):
+    """A simulated cloud."""
+
+    section = "provider_sim"
 
     fleet: str = ""
     """A TOML file of pools; without one a mixed fleet is served."""
@@ -21,35 +55,17 @@ class SimProviderConfig:
     seed: int = 1
     """The same seed and the same calls give the same answers."""
 
-    state: str = ""
-    """A file that remembers over a restart; without one nothing does."""
-
-    tls_cert: str = ""
-    """The certificate, in PEM."""
-
-    tls_key: str = ""
-    """Its private key, in PEM."""
-
-    tls_ca: str = ""
-    """The authority whose certificates are trusted, in PEM."""
-
-    insecure: bool = False
-    """Plaintext, on loopback only."""
-
-    http: str = ""
-    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
-
+    @override
     def __post_init__(self) -> None:
-        require(":" in self.listen, f"provider_sim.listen must be HOST:PORT: {self.listen}")
+        ProviderConfig.__post_init__(self)
         require(self.seed >= 0, "provider_sim.seed must not be negative")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaticProviderConfig:
-    """Read once at start by mainstay.config.load; never looked up again."""
+class StaticProviderConfig(ProviderConfig):
+    """Bare metal from a file."""
 
-    listen: str = "127.0.0.1:9000"
-    """Where to serve; port 0 picks a free one."""
+    section = "provider_static"
 
     hosts: str = ""
     """The TOML file of hosts; it is read again whenever the hardware is looked at."""
@@ -57,69 +73,22 @@ class StaticProviderConfig:
     name: str = "static"
     """In every host; constant over the provider's life."""
 
-    state: str = ""
-    """A file that remembers over a restart; without one it is `providers/NAME.db` at home."""
-
-    tls_cert: str = ""
-    """The certificate, in PEM."""
-
-    tls_key: str = ""
-    """Its private key, in PEM."""
-
-    tls_ca: str = ""
-    """The authority whose certificates are trusted, in PEM."""
-
-    insecure: bool = False
-    """Plaintext, on loopback only."""
-
-    http: str = ""
-    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
-
-    def __post_init__(self) -> None:
-        require(":" in self.listen, f"provider_static.listen must be HOST:PORT: {self.listen}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ec2ProviderConfig:
-    """Read once at start by mainstay.config.load; never looked up again."""
+class Ec2ProviderConfig(ProviderConfig):
+    """Instances of one region of EC2."""
 
-    listen: str = "127.0.0.1:9000"
-    """Where to serve; port 0 picks a free one."""
+    section = "provider_ec2"
 
     config: str = ""
     """The TOML file of pools."""
 
-    state: str = ""
-    """A file that remembers over a restart; without one it is `providers/NAME.db` at home."""
-
-    tls_cert: str = ""
-    """The certificate, in PEM."""
-
-    tls_key: str = ""
-    """Its private key, in PEM."""
-
-    tls_ca: str = ""
-    """The authority whose certificates are trusted, in PEM."""
-
-    insecure: bool = False
-    """Plaintext, on loopback only."""
-
-    http: str = ""
-    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
-
-    def __post_init__(self) -> None:
-        require(":" in self.listen, f"provider_ec2.listen must be HOST:PORT: {self.listen}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnProviderConfig:
-    """Read once at start by mainstay.config.load; never looked up again."""
+class OwnProviderConfig(ProviderConfig):
+    """A backend that somebody else wrote."""
 
-    listen: str = "127.0.0.1:9000"
-    """Where to serve; port 0 picks a free one."""
-
-    state: str = ""
-    """A file that remembers over a restart; without one it is `providers/NAME.db` at home."""
+    section = "provider_serve"
 
     create_timeout_s: float = 300.0
     """A Create that takes longer has failed."""
@@ -136,23 +105,9 @@ class OwnProviderConfig:
     ready_poll_s: float = 2.0
     """How often a backend is asked whether a node has joined."""
 
-    tls_cert: str = ""
-    """The certificate, in PEM."""
-
-    tls_key: str = ""
-    """Its private key, in PEM."""
-
-    tls_ca: str = ""
-    """The authority whose certificates are trusted, in PEM."""
-
-    insecure: bool = False
-    """Plaintext, on loopback only."""
-
-    http: str = ""
-    """Where /healthz, /readyz and /metrics are, on loopback; empty: nowhere."""
-
+    @override
     def __post_init__(self) -> None:
-        require(":" in self.listen, f"provider_serve.listen must be HOST:PORT: {self.listen}")
+        ProviderConfig.__post_init__(self)
         for name in ("create_timeout_s", "configure_timeout_s", "drain_timeout_s",
                      "delete_timeout_s", "ready_poll_s"):  # fmt: skip
             require(getattr(self, name) > 0, f"provider_serve.{name} must be above 0")

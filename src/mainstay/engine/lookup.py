@@ -2,18 +2,19 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from mainstay.engine.asked import without_same
 from mainstay.engine.certificate import LISTED_MAX, Group
 from mainstay.engine.plan import Plan, Unsatisfied
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.assignment import NeedRef
 from mainstay.model.errors import Rejected, UnknownMachine
 from mainstay.model.ids import MachineId, is_id
-from mainstay.model.need import Need, NeedProfile, Operator
+from mainstay.model.need import Need
 from mainstay.model.resources import Units
 from mainstay.model.texts import Rows, texts_of
 
@@ -150,12 +151,6 @@ def told_at(plan: Plan) -> dict[int, Unsatisfied]:
         if left and left[-1].need is plan.needs[place]:
             found[place] = left.pop()
     return found
-
-
-def without_same(profile: NeedProfile) -> NeedProfile:
-    """The profile of a folded row."""
-    kept = tuple(r for r in profile.requirements if r.operator is not Operator.SAME)
-    return replace(profile, requirements=kept)
 
 
 def wanted(units: Units) -> dict[str, int]:

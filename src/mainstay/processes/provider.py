@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from mainstay.config.provider import (
     Ec2ProviderConfig,
     OwnProviderConfig,
+    ProviderConfig,
     SimProviderConfig,
     StaticProviderConfig,
 )
@@ -101,9 +102,6 @@ async def serve_own(config: OwnProviderConfig, backend: Backend, around: Surroun
             await _serve(backend.name, Served(server, _pages(server)), config, over, around)
 
 
-Config = SimProviderConfig | StaticProviderConfig | Ec2ProviderConfig | OwnProviderConfig
-
-
 @dataclass(frozen=True, slots=True)
 class Served:
     """What a process serves: the six calls, and pages for probes and people."""
@@ -113,7 +111,11 @@ class Served:
 
 
 async def _serve(
-    kind: str, served: Served, config: Config, over: Plaintext | MutualTls, around: Surroundings
+    kind: str,
+    served: Served,
+    config: ProviderConfig,
+    over: Plaintext | MutualTls,
+    around: Surroundings,
 ) -> None:
     if isinstance(over, Plaintext) and over.announcement:
         around.say(over.announcement)
@@ -202,13 +204,13 @@ def _kept(home: Path, name: str) -> Path:
     return folder / f"{name}.db"
 
 
-def _flags(config: Config) -> TlsFlags:
+def _flags(config: ProviderConfig) -> TlsFlags:
     return TlsFlags(
         cert=config.tls_cert, key=config.tls_key, ca=config.tls_ca, insecure=config.insecure
     )
 
 
-def _files(config: Config) -> dict[str, str] | None:
+def _files(config: ProviderConfig) -> dict[str, str] | None:
     if not config.tls_cert:
         return None
     return {"cert": config.tls_cert, "key": config.tls_key, "ca": config.tls_ca}
