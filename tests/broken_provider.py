@@ -181,7 +181,7 @@ class KeptStore:
     failure = ""
 
     def __init__(self) -> None:
-        self.base = sqlite3.connect(":memory:", isolation_level=None)
+        self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         for statement in SCHEMA.split(";"):
             self.base.execute(statement)
         self.base.execute(Sql.PUT_META.value, ("store", "kept"))
