@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from mainstay.config.require import require
+from mainstay.config.require import PORT_MAX, is_address, require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,13 @@ class ProviderConfig:
     """Plaintext, on loopback only."""
 
     def __post_init__(self) -> None:
-        require(":" in self.listen, f"{self.section}.listen must be HOST:PORT: {self.listen}")
+        for name in ("listen", "http"):
+            address = getattr(self, name)
+            unset = name == "http" and not address
+            require(
+                unset or is_address(address),
+                f"{self.section}.{name} must be HOST:PORT, the port at most {PORT_MAX}: {address}",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

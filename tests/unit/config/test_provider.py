@@ -15,8 +15,11 @@ def test_an_address_without_a_port_is_refused(
     kind: type[SimProviderConfig] | type[StaticProviderConfig] | type[Ec2ProviderConfig],
 ) -> None:
     assert kind().listen == "127.0.0.1:9000"
-    with pytest.raises(Rejected, match="listen must be HOST:PORT: localhost"):
-        kind(listen="localhost")
+    for wrong in ("localhost", ":9000", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:http"):
+        with pytest.raises(Rejected, match=f"listen must be HOST:PORT, .*: {wrong}"):
+            kind(listen=wrong)
+        with pytest.raises(Rejected, match=f"http must be HOST:PORT, .*: {wrong}"):
+            kind(http=wrong)
 
 
 def test_a_negative_seed_is_refused() -> None:
