@@ -1,0 +1,1 @@
+"""The loop: one process that reconciles, decides, limits and acts, and waits for nobody."""

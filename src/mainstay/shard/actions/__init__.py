@@ -1,0 +1,1 @@
+"""The flows of one action each, straight down the page."""

@@ -1,0 +1,195 @@
+"""Everything a shard can notice beside actions, as a table: how loud, how counted, whether audited.
+
+Whoever notices says `journal.noticed(Event.X, reason=..., machine=...)`. The reason is a bounded
+word; facts are for people. What is counted and how it is named stands here and nowhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Level(StrEnum):
+    """Who should look."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Event(StrEnum):
+    """Past tense: it has happened."""
+
+    LIST_FAILED = "list_failed"
+    LIST_HELD = "list_held"
+    PROVIDER_LOST = "provider_lost"
+    PROVIDER_BACK = "provider_back"
+    MACHINE_REFUSED = "machine_refused"
+    MACHINE_RETIRED = "machine_retired"
+    MACHINE_ADMITTED_AGAIN = "machine_admitted_again"
+    MACHINE_REMOVED = "machine_removed"
+    MACHINE_FOREIGN = "machine_foreign"
+    MACHINE_FAILED = "machine_failed"
+    STEP_OVERDUE = "step_overdue"
+    INTERRUPTION_NOTICED = "interruption_noticed"
+    EVICTION_SKIPPED = "eviction_skipped"
+    IDLE_RELEASED = "idle_released"
+    SHARD_FENCED = "shard_fenced"
+    BREAKER_OPENED = "breaker_opened"
+    BREAKER_CLOSED = "breaker_closed"
+    ROLLUP_REFUSED = "rollup_refused"
+    ROLLUP_HELD = "rollup_held"
+    SESSION_OPENED = "session_opened"
+    SESSION_REPLACED = "session_replaced"
+    SESSION_CLOSED = "session_closed"
+    SESSION_REFUSED = "session_refused"
+    SESSION_CUT = "session_cut"
+    CONTROL_SET = "control_set"
+    CONTROL_ENDED = "control_ended"
+    AUDIT_DIFFERED = "audit_differed"
+    CYCLE_FAILED = "cycle_failed"
+    WORKER_FAILED = "worker_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRule:
+    """How one event is treated."""
+
+    level: Level
+    counter: str
+    """The metric `mainstay_shard_<counter>_total`."""
+
+    help: str
+    label: str = ""
+    """The name of the label that the reason becomes; empty: the reason is not counted by."""
+
+    audited: bool = False
+    """Whether it is a line of the audit log too."""
+
+
+L = Level
+
+EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
+    {
+        Event.LIST_FAILED: EventRule(
+            L.WARNING, "lists_failed", "Lists of a provider that failed.", "provider"
+        ),
+        Event.LIST_HELD: EventRule(
+            L.ERROR,
+            "lists_held",
+            "Lists that missed too many machines to be believed at once.",
+            "provider",
+            audited=True,
+        ),
+        Event.PROVIDER_LOST: EventRule(
+            L.ERROR,
+            "providers_lost",
+            "Times a provider stopped answering.",
+            "provider",
+            audited=True,
+        ),
+        Event.PROVIDER_BACK: EventRule(
+            L.INFO, "providers_back", "Times a provider answered again.", "provider", audited=True
+        ),
+        Event.MACHINE_REFUSED: EventRule(
+            L.WARNING, "machines_rejected", "Reported records that were not taken in.", "reason"
+        ),
+        Event.MACHINE_RETIRED: EventRule(
+            L.WARNING, "machines_retired", "Records given up.", "reason", audited=True
+        ),
+        Event.MACHINE_ADMITTED_AGAIN: EventRule(
+            L.INFO,
+            "machines_admitted_again",
+            "Retired machines taken in again as reported.",
+            audited=True,
+        ),
+        Event.MACHINE_REMOVED: EventRule(
+            L.INFO,
+            "machines_removed",
+            "Machines that their provider no longer has.",
+            "reason",
+            audited=True,
+        ),
+        Event.MACHINE_FOREIGN: EventRule(
+            L.DEBUG, "machines_foreign", "Reported machines outside our domains."
+        ),
+        Event.MACHINE_FAILED: EventRule(
+            L.WARNING, "machines_failed", "Machines that went Failed.", "reason", audited=True
+        ),
+        Event.STEP_OVERDUE: EventRule(
+            L.ERROR, "steps_overdue", "Steps that a provider never finished.", "state", audited=True
+        ),
+        Event.INTERRUPTION_NOTICED: EventRule(
+            L.WARNING, "interruptions_noticed", "Hosts that a provider said it will take back."
+        ),
+        Event.EVICTION_SKIPPED: EventRule(
+            L.WARNING,
+            "evictions_skipped",
+            "Drains whose cluster could not be told.",
+            "kind",
+            audited=True,
+        ),
+        Event.IDLE_RELEASED: EventRule(L.INFO, "idle_releases", "Idle machines given back."),
+        Event.SHARD_FENCED: EventRule(
+            L.ERROR,
+            "fenced",
+            "Calls refused because a newer life of this shard acts.",
+            audited=True,
+        ),
+        Event.BREAKER_OPENED: EventRule(
+            L.ERROR,
+            "breakers_opened",
+            "Times too much of a rack, zone or type failed at once.",
+            "key",
+            audited=True,
+        ),
+        Event.BREAKER_CLOSED: EventRule(
+            L.INFO, "breakers_closed", "Times buying there was allowed again.", "key", audited=True
+        ),
+        Event.ROLLUP_REFUSED: EventRule(
+            L.WARNING, "rollups_rejected", "Roll-ups of which nothing was taken in."
+        ),
+        Event.ROLLUP_HELD: EventRule(
+            L.WARNING,
+            "rollups_held",
+            "Roll-ups held because demand fell too far at once.",
+            audited=True,
+        ),
+        Event.SESSION_OPENED: EventRule(L.INFO, "sessions_opened", "Sessions that began."),
+        Event.SESSION_REPLACED: EventRule(
+            L.INFO, "sessions_replaced", "Sessions whose cluster connected again."
+        ),
+        Event.SESSION_CLOSED: EventRule(L.INFO, "sessions_closed", "Sessions that ended."),
+        Event.SESSION_REFUSED: EventRule(
+            L.WARNING, "session_identity_rejected", "Sessions refused for their certificate."
+        ),
+        Event.SESSION_CUT: EventRule(
+            L.WARNING,
+            "sessions_cut",
+            "Sessions cut off because the cluster did not read.",
+            "reason",
+        ),
+        Event.CONTROL_SET: EventRule(
+            L.WARNING, "controls_set", "Live controls set.", "kind", audited=True
+        ),
+        Event.CONTROL_ENDED: EventRule(
+            L.INFO, "controls_ended", "Live controls lifted or expired.", "kind", audited=True
+        ),
+        Event.AUDIT_DIFFERED: EventRule(
+            L.ERROR, "decision_audits_differed", "Full passes that did not agree with the plan."
+        ),
+        Event.CYCLE_FAILED: EventRule(
+            L.ERROR, "cycles_failed", "Cycles that ended in a defect of ours."
+        ),
+        Event.WORKER_FAILED: EventRule(
+            L.ERROR,
+            "workers_failed",
+            "Actions that ended in a defect of ours.",
+            "kind",
+            audited=True,
+        ),
+    }
+)
