@@ -6,6 +6,7 @@ usage: python tools/reference_pages.py {--write|--check}
 import dataclasses
 import inspect
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ from mainstay.inventory.columns import COLD, HOT, Column
 from mainstay.model import errors
 from mainstay.model.machine import MachineRule
 from mainstay.model.state import EDGES, NEXT, RULES, State
+from mainstay.shard.events import EVENTS
+from mainstay.shard.metric_rows import OWN, PREFIX, MetricRow
+from mainstay.shard.outcomes import Disposition, Outcome
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTICE = "<!-- Made by tools/reference_pages.py from the code: `make docs` writes it anew. -->\n\n"
@@ -167,6 +171,7 @@ SETTINGS_INTRODUCTION = """# Settings
 
 Built in, then the file, then the environment, then flags: the last one said wins. The file is
 `mainstay.toml` in the working directory, or what `MAINSTAY_CONFIG` names; a section is a table.
+A list is an array in the file and a text with commas in the environment.
 `mainstay config show` prints what is in effect.
 """
 
@@ -179,7 +184,7 @@ def config_page() -> str:
         rows = [
             (
                 f"`{section}.{field.name}`",
-                f"`{field.default}`",
+                f"`{built_in(field.default)}`",
                 f"`{variable_name(section, field.name)}`",
                 docs[field.name],
             )
@@ -190,13 +195,22 @@ def config_page() -> str:
     return "".join(parts)
 
 
+def built_in(default: object) -> object:
+    """As the environment would take it."""
+    return ",".join(default) if isinstance(default, tuple) else default
+
+
 def field_docs(kind: type) -> dict[str, str]:
     """The docstring under each field of a configuration, inherited ones included."""
-    classes = [c for c in reversed(kind.__mro__) if dataclasses.is_dataclass(c)]
+    return docs_below([c for c in reversed(kind.__mro__) if dataclasses.is_dataclass(c)])
+
+
+def docs_below(classes: Iterable[type]) -> dict[str, str]:
+    """The one-line docstrings in these classes, by the name that stands above each."""
     lines = [line for c in classes for line in inspect.getsource(c).splitlines()]
     docs = {}
     for above, below in itertools.pairwise(lines):
-        name = above.strip().partition(":")[0]
+        name = re.split("[:=]", above.strip())[0].strip()
         if below.strip().startswith('"""') and name.isidentifier():
             docs[name] = below.strip().strip('"')
     return docs
@@ -215,7 +229,7 @@ def cli_page() -> str:
         NOTICE,
         "# The command\n\n",
         table(("command", "what it does"), rows),
-        "\nWhere rows are printed, `-o table|json|yaml` chooses how.\n",
+        "\nWhere rows are printed, `-o table|wide|json|yaml` chooses how.\n",
         "Data goes to stdout, talk to stderr.\n\n",
         table(("exit code", "meaning"), codes),
     ))  # fmt: skip
@@ -235,6 +249,61 @@ def column_page() -> str:
     )  # fmt: skip
 
 
+METRICS_INTRODUCTION = """# Metrics of a shard
+
+At `/metrics` of its HTTP address. No machine, cluster or need is ever the value of a label.
+[Events](events.md) are counted besides, each under the name in its row there. The file
+`deploy/prometheus/bigfleet-names.rules.yml` gives Prometheus the same under the names that BigFleet
+has.
+
+"""
+
+
+def metrics_page() -> str:
+    """Every metric of a shard, and the words that its labels take."""
+
+    def row(each: MetricRow) -> tuple[str, str, str, str]:
+        labels = ", ".join(f"`{label}`" for label in each.labels)
+        return f"`{each.full_name}`", each.kind.value, labels, each.help
+
+    def words(kind: type[Disposition] | type[Outcome]) -> str:
+        docs = docs_below([kind])
+        return table(("word", "meaning"), [(f"`{w.value}`", docs.get(w.name, "")) for w in kind])
+
+    return "".join((
+        NOTICE,
+        METRICS_INTRODUCTION,
+        table(("metric", "kind", "labels", "meaning"), map(row, OWN)),
+        "\n## Dispositions\n\n", words(Disposition),
+        "\n## Outcomes of what was executed\n\n", words(Outcome),
+    ))  # fmt: skip
+
+
+EVENTS_INTRODUCTION = """# Events of a shard
+
+What a shard notices beside its actions. Each is a line of the log under its own name, at its level,
+and a counter; the audited ones are lines of the [audit log](../how-to/read-the-audit-log.md) too.
+
+"""
+
+
+def events_page() -> str:
+    """Every event and how it is treated."""
+    rows = [
+        (
+            f"`{event.value}`",
+            rule.level.value,
+            f"`{PREFIX}{rule.counter}_total`",
+            f"`{rule.label}`" if rule.label else "",
+            "yes" if rule.audited else "",
+            rule.help,
+        )
+        for event, rule in EVENTS.items()
+    ]
+    header = ("event", "level", "counter", "label", "audited", "what is counted")
+    return NOTICE + EVENTS_INTRODUCTION + table(header, rows)
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "states.md": states,
     "states.svg": diagram,
@@ -242,6 +311,8 @@ MAKERS: dict[str, Callable[[], str]] = {
     "config.md": config_page,
     "cli.md": cli_page,
     "columns.md": column_page,
+    "metrics.md": metrics_page,
+    "events.md": events_page,
 }
 
 if __name__ == "__main__":

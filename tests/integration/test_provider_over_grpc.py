@@ -181,6 +181,16 @@ class TestRefusals:
 
         in_lab(scenario, "m-1", "m-2")
 
+    def test_a_fence_comes_with_the_newest_epoch_of_that_shard(self) -> None:
+        async def scenario(at: Lab) -> None:
+            await at.remote.create(CreateRequest("m-1", Fence("s-0", 7, 5)))
+            for stale in (Fence("s-0", 6, 9), Fence("s-0", 7, 5)):
+                with pytest.raises(Fenced) as caught:
+                    await at.remote.create(CreateRequest("m-1", stale))
+                assert caught.value.epoch == 7
+
+        in_lab(scenario, "m-1")
+
     def test_out_of_stock_and_no_delete_keep_their_meaning(self) -> None:
         backend = Hardware(a_slot(), delay_s=0.0)
         backend.deletable = frozenset()

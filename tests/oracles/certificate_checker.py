@@ -255,7 +255,8 @@ class Checker:
         listed = [
             (Filter.FLEET, True), (Filter.SERVING, True), (Filter.REQUIREMENT, False),
             (Filter.MIN_UNIT, True), (Filter.ADDS, True), (Filter.DOMAIN, domain is not None),
-            (Filter.STATE, True), (Filter.CLAIMED, True), (Filter.QUOTA, True),
+            (Filter.STATE, True), (Filter.BARRED, any(map(self.is_barred, self.premises.machines))),
+            (Filter.CLAIMED, True), (Filter.QUOTA, True),
             (Filter.SPREAD, has_spread and not is_gang),
             (Filter.PARKED, is_gang and (parked or planned is None)), (Filter.WHOLE, is_gang),
         ]  # fmt: skip
@@ -286,6 +287,7 @@ class Checker:
             ),
             Filter.DOMAIN: lambda m: domain_of(self.need, m) == self.certificate.domain,
             Filter.STATE: lambda m: m.state in {*POOLS, State.CONFIGURED},
+            Filter.BARRED: lambda m: not self.is_barred(m),
             Filter.CLAIMED: self.is_open,
             Filter.QUOTA: lambda m: self.room(m) > 0,
             Filter.SPREAD: lambda m: m.state not in POOLS,
@@ -293,6 +295,13 @@ class Checker:
             Filter.WHOLE: lambda _: False,
         }
         return rules[kind](machine)
+
+    def is_barred(self, machine: Machine) -> bool:
+        barred = self.premises.demand.barred
+        values = {(key, machine.profile.attribute(key)) for key, _ in barred.values}
+        source = self.premises.sources[machine.id]
+        named = source in barred.sources or machine.id in barred.machines
+        return machine.state in POOLS and (named or bool(values & barred.values))
 
     def is_open(self, machine: Machine) -> bool:
         unclaimed = machine.id not in self.premises.claims

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
+from mainstay.engine.barred import NOTHING_BARRED, Barred
 from mainstay.engine.plan import Demand, Memory
 from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Quota
 from mainstay.inventory.inventory import Inventory
@@ -61,6 +62,12 @@ LIMITS: Final = (None, None, 0, 1, 2, 3, 4, 4)
 """Most machines that a cluster, or a provider in a region, may hold."""
 
 RACK: Final = "rack"
+BARS: Final = (False, False, False, True)
+"""Whether anything is barred in a world."""
+BARRED_VALUES: Final = (
+    (RACK, "1"), (RACK, "2"), (ZONE_KEY, "z-1"), (ZONE_KEY, "z-2"), (ZONE_KEY, ""),
+    (INSTANCE_TYPE_KEY, "small"), (INSTANCE_TYPE_KEY, "gpu"), (REGION_KEY, "r-1"), ("none", "x"),
+)  # fmt: skip
 DEAD: Final = Fingerprint("0" * 32)
 
 SMALL: Final = Resources({"cpu": "4", "memory": "8Gi"})
@@ -195,6 +202,7 @@ def world_of(
     memory: Memory | None = None,
     idle_for: float = 0.0,
     quota: Quota = NO_QUOTA,
+    barred: Barred = NOTHING_BARRED,
 ) -> World:
     """Machines and needs as a world; every cluster is heard from unless said otherwise."""
     entries = {
@@ -204,7 +212,7 @@ def world_of(
     rows = demand_rows(needs)
     clusters = {m.cluster for m, *_ in entries.values() if m.cluster} | {n.cluster for n in rows}
     names = frozenset(clusters if heard is None else map(ClusterId, heard))
-    demand = Demand(rows, names, quota)
+    demand = Demand(rows, names, quota, barred)
     return World(entries, demand, Memory.empty() if memory is None else memory)
 
 
@@ -240,7 +248,8 @@ def a_world(pick: Pick, times: int = 1) -> World:
         shortfall_ages={n.profile.fingerprint: age for n in needs if (age := pick((0, 1, 7)))},
     )
     quota = a_quota(pick, clusters) if limited else NO_QUOTA
-    return World(entries, Demand(demand_rows(needs), heard, quota), memory)
+    barred = a_bar(pick, ids) if pick(BARS) else NOTHING_BARRED
+    return World(entries, Demand(demand_rows(needs), heard, quota, barred), memory)
 
 
 def a_quota(pick: Pick, clusters: Sequence[ClusterId]) -> Quota:
@@ -249,6 +258,15 @@ def a_quota(pick: Pick, clusters: Sequence[ClusterId]) -> Quota:
     machines = {cluster: held for cluster in clusters if (held := pick(LIMITS)) is not None}
     slots = {place: held for place in places if (held := pick(LIMITS)) is not None}
     return Quota(machines, slots)
+
+
+def a_bar(pick: Pick, ids: Sequence[MachineId]) -> Barred:
+    """A provider, some racks, zones and types, some machines; now and then nobody's."""
+    return Barred(
+        sources=pick((frozenset(), frozenset(), frozenset({SOURCES[1]}), frozenset(SOURCES))),
+        values=frozenset(pick(BARRED_VALUES) for _ in range(pick((0, 0, 1, 2)))),
+        machines=frozenset(pick((*ids, MachineId("nobody"))) for _ in range(pick((0, 1, 1, 3)))),
+    )
 
 
 def some_needs(

@@ -91,7 +91,10 @@ class Driver:
             batch = self._batch(pick)
             self._batches = [*self._batches, batch][-BATCHES_KEPT:]
         skip = {machine for machine in IDS if pick((False, False, False, True))}
-        self.twins.merge(batch, now=self.now, skip=pick((frozenset(), frozenset(skip))))
+        adopt = pick((None, None, lambda shape: shape.profile.zone == "z-a"))
+        self.twins.merge(
+            batch, now=self.now, skip=pick((frozenset(), frozenset(skip))), adopt=adopt
+        )
 
     def _merge_what_is_known(self, pick: Pick) -> None:
         """A full list of what one source has, nothing new in it."""

@@ -57,6 +57,7 @@ class Book:
     gangs: set[NeedRef] = field(default_factory=set)
     claims: dict[MachineId, Row] = field(default_factory=dict)
     spoken_for: set[MachineId] = field(default_factory=set)
+    barred: set[MachineId] = field(default_factory=set)
     acquired: list[Action] = field(default_factory=list)
     preempts: list[Action] = field(default_factory=list)
     excess: dict[MachineId, NeedRef] = field(default_factory=dict)

@@ -2,8 +2,8 @@
 
 Whole records, lists in the order the page names, exact fractions. Nothing here is shared with the
 real engine but the types of its inputs and of the answer. The words and section 1 are in
-plain_demand, the domains of gangs in plain_gangs, the quota in plain_quota, section 5 in
-plain_told.
+plain_demand, the domains of gangs in plain_gangs, the quota in plain_quota, bars in plain_barred,
+section 5 in plain_told.
 """
 
 from collections import Counter
@@ -21,6 +21,7 @@ from mainstay.model.need import Need
 from mainstay.model.profile import CapacityType
 from mainstay.model.resources import Units
 from mainstay.model.state import State
+from oracles.plain_barred import barred_among
 from oracles.plain_demand import (
     Book,
     Row,
@@ -73,6 +74,7 @@ def plain_decide(
     fleet = [machines[id_].machine for id_ in sorted(machines)]
     sources = {id_: entry.source for id_, entry in machines.items()}
     book = Book(fleet, demand.heard, spent_by(fleet, demand.quota, sources))
+    book.barred = barred_among(fleet, sources, demand.barred)
     rows = walk_order(book, demand.needs)
     for row in rows:
         if row.is_gang:
@@ -93,7 +95,7 @@ def plain_decide(
         claimed=frozenset(book.claims),
         unsatisfied=tuple(tell_unsatisfied(book, row) for row in rows if row.missing),
         shortfalls=shortfalls,
-        memory=Memory(gang_ages=age_gangs(rows, memory), shortfall_ages=shortfall_ages),
+        memory=Memory(gang_ages=age_gangs(book, rows, memory), shortfall_ages=shortfall_ages),
         notes=frozenset(book.notes),
     )
 
@@ -174,7 +176,7 @@ def in_pools(book: Book, row: Row) -> list[Machine]:
     """What may be acquired, in acquisition order."""
     machines = book.unclaimed(book.in_state(State.IDLE, State.SPECULATIVE))
     return sorted(
-        (m for m in machines if fits(row.need, m)),
+        (m for m in machines if fits(row.need, m) and m.id not in book.barred),
         key=lambda m: (m.state is State.SPECULATIVE, cost(row.need, m), m.id),
     )
 

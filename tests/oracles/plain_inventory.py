@@ -6,11 +6,12 @@ shares no mistake with the columns it is compared to.
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment
+from mainstay.model.batch import Shape
 from mainstay.model.errors import (
     DuplicateMachine,
     IllegalTransition,
@@ -181,6 +182,7 @@ class PlainReport:
     absent: list[str] = field(default_factory=list)
     unchanged: int = 0
     skipped: int = 0
+    foreign: int = 0
     refused: list[tuple[str, str]] = field(default_factory=list)
     """(machine id, reason)"""
 
@@ -250,7 +252,12 @@ class PlainInventory:
         del self.entries[machine]
 
     def merge(
-        self, batch: PlainBatch, *, now: float, skip: Collection[MachineId] = ()
+        self,
+        batch: PlainBatch,
+        *,
+        now: float,
+        skip: Collection[MachineId] = (),
+        adopt: Callable[[Shape], bool] | None = None,
     ) -> PlainReport:
         """Take the records one by one; a bad one is refused and the rest still count."""
         report = PlainReport()
@@ -260,6 +267,8 @@ class PlainInventory:
                 report.refused.append((record.id, "duplicate_machine"))
             elif record.id in skip:
                 report.skipped += 1
+            elif adopt and record.id not in self and not adopt(shape_of(record)):
+                report.foreign += 1
             else:
                 self._merge_one(record, batch.source, now, report)
             seen.add(record.id)
@@ -299,6 +308,10 @@ class PlainInventory:
         if machine not in self.entries:
             raise UnknownMachine(f"no machine {machine}")
         return self.entries[machine]
+
+
+def shape_of(machine: Machine) -> Shape:
+    return Shape(machine.profile, machine.allocatable)
 
 
 def _refuse_invalid(machine: Machine) -> None:

@@ -9,6 +9,7 @@ from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import Fingerprint
 from mainstay.model.resources import add
 from mainstay.model.state import State
+from oracles.plain_barred import is_locked_out
 from oracles.plain_demand import Book, Row, contributes, fits, hard_spread, wanted
 
 SHORTFALLS_MAX: Final = 100
@@ -47,6 +48,7 @@ def reason_of(book: Book, row: Row) -> Unmet:
         Unmet.WAITING: not row.unresolved,
         Unmet.IMPOSSIBLE: row.hopeless,
         Unmet.QUOTA: row.passed_over,
+        Unmet.BARRED: is_locked_out(book, row),
         Unmet.TOPOLOGY: stuck if row.is_gang else closed,
         Unmet.NO_SUPPLY: not supply,
         Unmet.PREEMPTION_EXHAUSTED: row.drains,
@@ -70,8 +72,9 @@ def tell_shortfalls(
     return tuple(ordered[:SHORTFALLS_MAX]), {f: shortfall.age for f, shortfall in told.items()}
 
 
-def age_gangs(rows: Sequence[Row], memory: Memory) -> dict[NeedRef, int]:
-    stuck = {row.need.ref for row in rows if row.is_gang and row.missing and not row.satisfiable}
+def age_gangs(book: Book, rows: Sequence[Row], memory: Memory) -> dict[NeedRef, int]:
+    short = [row for row in rows if row.is_gang and row.missing and not row.satisfiable]
+    stuck = {row.need.ref for row in short if not is_locked_out(book, row)}
     return {ref: memory.gang_ages.get(ref, 0) + 1 for ref in stuck}
 
 

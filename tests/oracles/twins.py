@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from mainstay.inventory.changes import Changes
 from mainstay.inventory.inventory import Inventory
-from mainstay.inventory.merge import MergeReport
+from mainstay.inventory.merge import Adopt, MergeReport
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.assignment import Assignment
 from mainstay.model.batch import batch_of
@@ -112,19 +112,27 @@ class Twins:
             lambda: self.plain.remove(machine),
         )
 
-    def merge(self, batch: PlainBatch, *, now: float, skip: Collection[MachineId] = ()) -> None:
+    def merge(
+        self,
+        batch: PlainBatch,
+        *,
+        now: float,
+        skip: Collection[MachineId] = (),
+        adopt: Adopt | None = None,
+    ) -> None:
         columns = batch_of(
             batch.records, source=batch.source, full=batch.full, tombstones=batch.tombstones
         )
         before, entries = self.real.snapshot(), dict(self.plain.entries)
-        expected = self.plain.merge(batch, now=now, skip=skip)
-        report = self.real.merge(columns, now=now, skip=skip)
+        expected = self.plain.merge(batch, now=now, skip=skip, adopt=adopt)
+        report = self.real.merge(columns, now=now, skip=skip, adopt=adopt)
 
         assert_same_report(self.real, report, expected)
         self.counts["merge"] += 1
         self.counts["merged"] += len(expected.added) + len(expected.changed)
         self.counts["unchanged"] += expected.unchanged
         self.counts["skipped"] += expected.skipped
+        self.counts["foreign"] += expected.foreign
         self.counts["absent"] += len(expected.absent)
         self.counts.update(f"merge refused {reason}" for _, reason in expected.refused)
         self._settle(before, entries)
@@ -302,6 +310,7 @@ def assert_same_report(inventory: Inventory, report: MergeReport, expected: Plai
         expect(sorted(snapshot.machine_ids(rows)), sorted(ids), what)
     expect(report.unchanged, expected.unchanged, "unchanged")
     expect(report.skipped, expected.skipped, "skipped")
+    expect(report.foreign, expected.foreign, "foreign")
     refused = [(refusal.machine, refusal.reason) for refusal in report.refused]
     expect(sorted(refused), sorted(expected.refused), "refused")
     for refusal in report.refused:

@@ -11,6 +11,8 @@ from typing import Any, Final
 import pytest
 
 import outside
+from mainstay.engine.audit import differences
+from mainstay.engine.barred import NOTHING_BARRED
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
@@ -29,6 +31,7 @@ from oracles.fleets import (
     NOW,
     PRICES,
     PRIORITIES,
+    a_bar,
     a_quota,
     demand_rows,
     seeded_world,
@@ -61,6 +64,7 @@ class Life:
         self.heard = set(world.demand.heard)
         self.remembered = self.remembered_plainly = world.memory
         self.quota = world.demand.quota
+        self.barred = world.demand.barred
         self.gone: list[Entry] = []
         self.demand = world.demand
 
@@ -72,10 +76,11 @@ class Life:
         }
 
     def decide_twice(self) -> tuple[Plan, PlainPlan]:
-        demand = Demand(demand_rows(self.needs), frozenset(self.heard), self.quota)
+        demand = Demand(demand_rows(self.needs), frozenset(self.heard), self.quota, self.barred)
         demand = self.demand = self.demand if demand == self.demand else demand
         policy = self.rng.choice(POLICIES)
         plan = decide(self.inventory.snapshot(), demand, self.remembered, policy, self.now)
+        assert differences(plan, self.remembered, self.now) == ()
         plain = plain_decide(self.machines(), demand, self.remembered_plainly, policy, self.now)
         self.remembered, self.remembered_plainly = plan.memory, plain.memory
         return plan, plain
@@ -154,6 +159,8 @@ class Life:
             self.heard ^= {rng.choice(CLUSTERS)}
         if rng.random() < 0.1:
             self.quota = rng.choice((NO_QUOTA, a_quota(rng.choice, CLUSTERS)))
+        if rng.random() < 0.3:
+            self.barred = rng.choice((NOTHING_BARRED, a_bar(rng.choice, ids)))
 
 
 def _priced(need: Need, meant: Assignment) -> Assignment:

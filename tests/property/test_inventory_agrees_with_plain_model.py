@@ -108,6 +108,7 @@ def test_a_long_run_meets_every_edge_and_every_refusal(seed: int) -> None:
     assert (
         min(counts[name] for name in ("merged", "unchanged", "skipped", "absent")) > LONG_RUN / 100
     )
+    assert counts["foreign"] > LONG_RUN / 1_000
 
 
 class TestRefusals:

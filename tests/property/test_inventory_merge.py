@@ -14,12 +14,14 @@ import outside
 import strategies
 from builders import A_CLUSTER, A_FINGERPRINT, A_NEED_REF, a_machine, a_profile, an_assignment
 from mainstay.inventory.inventory import Inventory
+from mainstay.inventory.merge import Adopt, only
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, carried
-from mainstay.model.batch import MachineBatch, batch_of
+from mainstay.model.batch import MachineBatch, Shape, batch_of
 from mainstay.model.errors import IllegalTransition, InvalidMachine
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine, MachineRule
 from mainstay.model.metadata import GROUP_KEY, PRIORITY_KEY, decode, encode
+from mainstay.model.notice import InterruptionNotice
 from mainstay.model.profile import HostRef
 from mainstay.model.resources import Resources
 from mainstay.model.state import State
@@ -485,6 +487,103 @@ class TestAbsence:
 
         assert (report.skipped, len(report.changed), len(report.absent)) == (1, 0, 0)
         assert inventory.machine(M1).price_per_hour == 0.0
+
+
+def in_zone(zone: str) -> Adopt:
+    return lambda shape: shape.profile.zone == zone
+
+
+class TestAdoption:
+    def test_a_machine_that_is_not_ours_is_counted_and_leaves_no_trace(self) -> None:
+        inventory = Inventory()
+        east, west = a_profile(zone="east"), a_profile(zone="west")
+        machines = [a_machine(profile=east), a_machine(id=M2, profile=west)]
+
+        report = inventory.merge(batch_of(machines), now=1.0, adopt=in_zone("east"))
+
+        assert (len(report.added), report.foreign, report.refused) == (1, 1, ())
+        assert inventory.ids() == [M1]
+        assert [shape.profile.zone for shape in inventory.snapshot().shapes.values[1:]] == ["east"]
+
+    def test_one_that_we_know_is_merged_wherever_it_is_now(self) -> None:
+        inventory = Inventory()
+        inventory.merge(batch_of([a_machine(profile=a_profile(zone="east"))]), now=1.0)
+        moved_away = a_machine(profile=a_profile(zone="west"))
+
+        report = inventory.merge(batch_of([moved_away]), now=2.0, adopt=in_zone("east"))
+
+        assert (len(report.changed), report.foreign) == (1, 0)
+        assert inventory.machine(M1).profile.zone == "west"
+
+    def test_what_is_wrong_with_a_machine_that_is_not_ours_is_not_looked_at(self) -> None:
+        bad = a_machine(profile=a_profile(zone="west"), price_per_hour=-1.0)
+
+        report = Inventory().merge(batch_of([bad]), now=1.0, adopt=in_zone("east"))
+
+        assert (report.foreign, report.refused) == (1, ())
+
+    def test_each_shape_is_asked_about_once_and_only_for_machines_we_do_not_know(self) -> None:
+        inventory, asked = Inventory(), list[str]()
+        inventory.merge(batch_of([a_machine(profile=a_profile(zone="known"))]), now=1.0)
+        zones = {"m-2": "east", "m-3": "west", "m-4": "east"}
+        machines = [a_machine(id=id_, profile=a_profile(zone=zone)) for id_, zone in zones.items()]
+        machines.append(a_machine(profile=a_profile(zone="known"), price_per_hour=2.0))
+
+        def adopt(shape: Shape) -> bool:
+            asked.append(shape.profile.zone)
+            return True
+
+        inventory.merge(batch_of(machines), now=2.0, adopt=adopt)
+
+        assert sorted(asked) == ["east", "west"]
+
+    def test_one_that_is_adopted_later_is_added_then(self) -> None:
+        inventory, batch = Inventory(), batch_of([a_machine(profile=a_profile(zone="west"))])
+        inventory.merge(batch, now=1.0, adopt=in_zone("east"))
+
+        report = inventory.merge(batch, now=2.0, adopt=in_zone("west"))
+
+        assert (len(report.added), report.foreign) == (1, 0)
+
+
+class TestOnly:
+    def test_it_has_the_records_of_these_machines_and_takes_nothing_else_away(self) -> None:
+        named = [a_machine(id=id_) for id_ in ("a", "b", "c")]
+        batch = batch_of(named, source="east", tombstones=[MachineId("d")])
+        batch = dataclasses.replace(batch, cursor=b"next")
+
+        some = only(batch, {MachineId("c"), MachineId("a"), MachineId("ghost")})
+
+        assert list(some.ids) == ["a", "c"]
+        told = (some.source, some.full, some.tombstones, some.cursor)
+        assert told == ("east", False, (), b"")
+        assert [some.machine(place) for place in range(2)] == [named[0], named[2]]
+
+    def test_of_a_machine_that_is_named_twice_it_has_the_first_record(self) -> None:
+        twice = [a_machine(price_per_hour=1.0), a_machine(price_per_hour=2.0)]
+
+        some = only(batch_of(twice), {M1})
+
+        assert [some.machine(place).price_per_hour for place in range(len(some))] == [1.0]
+
+    def test_a_machine_on_an_edge_that_is_none_comes_back_when_its_record_is_removed(self) -> None:
+        inventory = Inventory()
+        inventory.merge(batch_of([a_machine(State.FAILED), a_machine(id=M2)]), now=1.0)
+        batch = batch_of([a_machine(State.IDLE)])
+        [refusal] = inventory.merge(batch, now=2.0).refused
+        assert (refusal.machine, refusal.reason) == (M1, "illegal_transition")
+        inventory.remove(M1)
+
+        report = inventory.merge(only(batch, {M1}), now=2.0)
+
+        assert (len(report.added), len(report.absent), report.refused) == (1, 0, ())
+        assert inventory.machine(M1).state is State.IDLE
+
+    def test_it_has_the_notices_of_these_machines_alone(self) -> None:
+        notices = {M1: InterruptionNotice(1.0), M2: InterruptionNotice(2.0)}
+        batch = dataclasses.replace(batch_of([a_machine(), a_machine(id=M2)]), notices=notices)
+
+        assert only(batch, {M2}).notices == {M2: InterruptionNotice(2.0)}
 
 
 class TestDuplicates:

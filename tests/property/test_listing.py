@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import outside
 import strategies
+from builders import a_machine, a_profile
 from mainstay.inventory.inventory import Inventory
-from mainstay.inventory.merge import MergeReport
+from mainstay.inventory.merge import MergeReport, only
 from mainstay.model.batch import batch_of
 from mainstay.model.errors import InvalidMachine, Rejected
 from mainstay.model.ids import MachineId, is_id
@@ -168,6 +169,40 @@ class TestDigest:
 
         assert together.tolist() == [alone[at] for at in order]
         assert 0 not in alone
+
+
+class TestSome:
+    @settings(max_examples=outside.examples(30))
+    @given(st.lists(messages(), max_size=6), st.data())
+    def test_the_records_of_some_machines_are_those_that_can_be_read(
+        self, listed: list[pb.Machine], data: st.DataObject
+    ) -> None:
+        listing = listing_of(sent(listed), source="east")
+        names = list(dict.fromkeys(listing.ids))
+        wanted = set(map(MachineId, data.draw(st.lists(st.sampled_from(names)) if names
+                                              else st.just([]))))  # fmt: skip
+        whole, refused = listing.batch()
+        first = {name: listing_at for listing_at, name in reversed(list(enumerate(listing.ids)))}
+        kept = [name for name in names if name in wanted and first[name] not in refused]
+
+        some = only(listing, wanted)
+
+        assert list(some.ids) == kept
+        assert (some.source, some.full, some.tombstones, some.cursor) == ("east", False, (), b"")
+        places = {name: place for place, name in reversed(list(enumerate(whole.ids)))}
+        assert some.digest.tolist() == [whole.digest[places[name]] for name in kept]
+
+    def test_a_record_that_cannot_be_read_is_refused_before_anybody_asks_whose_it_is(self) -> None:
+        ours, theirs, spoilt = (
+            machine_to_wire(a_machine(id=id_, profile=a_profile(zone=zone)))
+            for id_, zone in (("m-1", "east"), ("m-2", "west"), ("m-3", "west"))
+        )
+        listing = listing_of(sent([ours, theirs, _spoilt(spoilt, "many")]))
+
+        report = Inventory().merge(listing, now=1.0, adopt=lambda s: s.profile.zone == "east")
+
+        assert (len(report.added), report.foreign) == (1, 1)
+        assert [refusal.machine for refusal in report.refused] == ["m-3"]
 
 
 class TestMerging:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from mainstay.engine.barred import Barred
 from mainstay.engine.plan import Demand, Memory
 from mainstay.engine.policy import Policy
 from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Place, Quota
@@ -69,6 +70,7 @@ NEED_KEYS: Final = (
 POLICY_KEYS: Final = tuple(entry.name for entry in fields(Policy))
 MEMORY_KEYS: Final = ("gangs", "shortfalls")
 QUOTA_KEYS: Final = ("clusters", "slots")
+BARRED_KEYS: Final = ("providers", "values", "machines")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Stage:
     memory: Raw = field(default_factory=dict)
     policy: Raw = field(default_factory=dict)
     quota: Raw = field(default_factory=dict)
+    barred: Raw = field(default_factory=dict)
     loop: Raw = field(default_factory=dict)
 
 
@@ -95,7 +98,9 @@ STAGE_KEYS: Final = tuple(entry.name for entry in fields(Stage) if entry.name !=
 
 def changed(stage: Stage, raw: Raw, where: str) -> Stage:
     """The stage after what `raw` says happened."""
-    known = {"memory": MEMORY_KEYS, "policy": POLICY_KEYS, "quota": QUOTA_KEYS}
+    known = {
+        "memory": MEMORY_KEYS, "policy": POLICY_KEYS, "quota": QUOTA_KEYS, "barred": BARRED_KEYS,
+    }  # fmt: skip
     new: dict[str, Any] = {"where": where}
     for key in ("fleet", "demand", "others"):
         given = raw.get(key, {})
@@ -337,7 +342,7 @@ def a_world(stage: Stage, cast: Cast, table: NeedsTable, memory: Memory) -> Worl
         table.replace(cluster, [need for need in needs if need.cluster == cluster])
     everybody = {m.cluster for m, *_ in entries.values() if m.cluster} | {n.cluster for n in needs}
     heard = everybody if stage.heard is None else {ClusterId(name) for name in stage.heard}
-    demand = Demand(table.snapshot(), frozenset(heard), _quota(stage))
+    demand = Demand(table.snapshot(), frozenset(heard), _quota(stage), _barred(stage))
     return World(entries, demand, _memory(stage, cast, memory))
 
 
@@ -367,6 +372,19 @@ def _quota(stage: Stage) -> Quota:
         ClusterId(name): check_type(most, int, "clusters", where) for name, most in clusters.items()
     }
     return Quota(machines, slots) if machines or slots else NO_QUOTA
+
+
+def _barred(stage: Stage) -> Barred:
+    """Each of the three a text with names; values by key."""
+    where = f"{stage.where}: barred"
+    held = {key: stage.barred.get(key) or "" for key in ("providers", "machines")}
+    providers, machines = (names(text, where) if text else [] for text in held.values())
+    values = check_type(stage.barred.get("values") or {}, dict, "values", where)
+    return Barred(
+        frozenset(providers),
+        frozenset((KEYS.get(key, key), v) for key, text in values.items() for v in text.split()),
+        frozenset(map(MachineId, machines)),
+    )
 
 
 def a_policy(stage: Stage) -> Policy:

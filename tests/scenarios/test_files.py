@@ -9,9 +9,10 @@ import pytest
 
 import outside
 import pages
+from mainstay.engine.barred import Barred
 from mainstay.engine.plan import Ceiling, Memory, Unmet, Unsatisfied
 from mainstay.engine.quota import Quota
-from mainstay.model.ids import ClusterId
+from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.needs import NeedsTable
 from oracles.plain_engine import PlainPlan
 from scenarios.playing import NUMPY, differences, play, rewrite
@@ -80,6 +81,12 @@ class TestMistakes:
                 "quota: {slots: {eu: 1}}\ndemand:",
                 "s.yaml: quota: slots are of a provider",
             ),
+            (
+                "demand:",
+                "barred: {racks: r-1}\ndemand:",
+                "s.yaml: barred: unknown key 'racks' (one",
+            ),
+            ("demand:", "barred: {values: r-1}\ndemand:", "s.yaml: barred: values must be of type"),
             ("demand:", "policy: {park_after: 0}\ndemand:", "s.yaml: policy: park_after and "),
             ("demand:", "heard: x\ndemand:", "s.yaml: heard must be of type list: 'x'"),
             ("demand:", "fleet: {}\ndemand:", "s.yaml: key 'fleet' is there twice"),
@@ -173,6 +180,18 @@ class TestQuotaAndReasons:
         world = a_world(stage, Cast(stage), NeedsTable(), Memory.empty())
 
         assert world.demand.quota == Quota({ClusterId("x"): 3}, {("sim", "eu"): 4})
+
+    def test_what_is_barred_is_part_of_the_demand(self, tmp_path: Path) -> None:
+        barred = "barred: {providers: sim, values: {rack: r-1 r-2}, machines: 2 x a-}\ndemand:"
+        stage = read(written(tmp_path, GOOD.replace("demand:", barred))).steps[0].stage
+
+        world = a_world(stage, Cast(stage), NeedsTable(), Memory.empty())
+
+        racks = {("rack", "r-1"), ("rack", "r-2")}
+        machines = map(MachineId, ("a-1", "a-2"))
+        assert world.demand.barred == Barred(
+            frozenset({"sim"}), frozenset(racks), frozenset(machines)
+        )
 
     def test_a_reason_and_a_ceiling_are_told(self, tmp_path: Path) -> None:
         scenario = read(written(tmp_path, GOOD))

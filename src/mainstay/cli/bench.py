@@ -86,6 +86,20 @@ def reconcile(
 
 
 @app.command()
+def shard(
+    machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
+    cycles: Annotated[int, typer.Option(min=2, help="Samples of each kind.")] = 100,
+    one_line: JsonOption = False,
+) -> int:
+    """Whole cycles of a shard process over gRPC: steady, changing, and from demand to decision."""
+    from mainstay.bench import shard as bench_shard
+
+    frame = _frame("shard", {"machines": machines, "cycles": cycles})
+    bench_shard.run(frame, bench_shard.size_of(machines, cycles))
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
 def quality(
     cases: Annotated[int, typer.Option(min=1, help="Small fleets, against the optimum.")] = 200,
     large: Annotated[int, typer.Option(min=0, help="Large fleets, against a bound.")] = 3,

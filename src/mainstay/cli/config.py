@@ -25,10 +25,17 @@ def show(form: output.OutputOption = output.Format.TABLE) -> None:
         rows += [
             {
                 "setting": f"{section}.{field.name}",
-                "value": getattr(loaded.config, field.name),
+                "value": _shown(getattr(loaded.config, field.name), form),
                 "origin": str(loaded.origins[field.name]),
                 "environment": load.variable_name(section, field.name),
             }
             for field in dataclasses.fields(config_type)
         ]
     output.write(rows, form)
+
+
+def _shown(value: object, form: output.Format) -> object:
+    """In a table a list stands as the environment would take it."""
+    if not isinstance(value, tuple):
+        return value
+    return ",".join(value) if form is output.Format.TABLE else list(value)

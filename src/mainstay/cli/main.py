@@ -13,19 +13,39 @@ from mainstay.cli import exits
 
 
 class Command(NamedTuple):
-    """A row of `mainstay --help`; `module` holds a typer application named `app`."""
+    """A row of `mainstay --help`; `module` holds a typer application of this name."""
 
     module: str
     help: str
+    app: str = "app"
 
 
 COMMANDS: Final[dict[str, Command]] = {
     "up": Command("mainstay.cli.up", "run Mainstay on this machine, with a simulated fleet"),
     "bench": Command("mainstay.cli.bench", "measure what we promise, print JSON"),
     "sim": Command("mainstay.cli.sim", "simulate a shard by seed, exit 1 when a law is broken"),
+    "shard": Command("mainstay.cli.shard", "decide every cycle which machine serves whom"),
     "provider": Command("mainstay.cli.provider", "serve one kind of capacity by gRPC"),
     "conformance": Command(
         "mainstay.cli.conformance", "check a provider against the contract, exit 1 if it breaks it"
+    ),
+    "cluster": Command("mainstay.cli.cluster", "be clusters with changing demand"),
+    "soak": Command("mainstay.cli.soak", "kill what runs, again and again; exit 1 if that harms"),
+    "audit": Command(
+        "mainstay.cli.audit", "check that an audit log is as it was written, exit 1 if it is not"
+    ),
+    "get": Command("mainstay.cli.get", "list machines, needs, clusters and more of running shards"),
+    "explain": Command("mainstay.cli.explain", "say why a need, gang, machine or cluster is so"),
+    "whatif": Command("mainstay.cli.whatif", "say what a change would do, without doing it"),
+    "top": Command("mainstay.cli.top", "watch running shards"),
+    "pause": Command("mainstay.cli.control", "make a shard decide and not act", "pause_app"),
+    "shadow": Command("mainstay.cli.control", "the same, told as what would be done", "shadow_app"),
+    "limit": Command("mainstay.cli.control", "make a shard act more slowly", "limit_app"),
+    "resume": Command(
+        "mainstay.cli.control", "lift what pause, shadow and limit set", "resume_app"
+    ),
+    "retire": Command(
+        "mainstay.cli.control", "give up the record of a Failed machine", "retire_app"
     ),
     "warm": Command("mainstay.cli.warm", "compile the engine's inner loops once"),
     "config": Command(
@@ -59,8 +79,9 @@ def dispatch(words: list[str]) -> int:
     if first not in COMMANDS:
         exits.complain(f"no such command: {first}", "`mainstay --help` lists them")
         return exits.WRONG_USAGE
-    module = importlib.import_module(COMMANDS[first].module)
-    return exits.run(module.app, words[1:], name=f"mainstay {first}")
+    command = COMMANDS[first]
+    app = getattr(importlib.import_module(command.module), command.app)
+    return exits.run(app, words[1:], name=f"mainstay {first}")
 
 
 def help_text() -> str:

@@ -1,4 +1,4 @@
-"""Rows on stdout, as the reader asked for them: `-o table|json|yaml`."""
+"""Rows on stdout, as the reader asked for them: `-o table|wide|json|yaml`."""
 
 import json
 import sys
@@ -13,6 +13,9 @@ class Format(StrEnum):
     """How rows are printed."""
 
     TABLE = "table"
+    WIDE = "wide"
+    """A table with every column there is."""
+
     JSON = "json"
     YAML = "yaml"
 
@@ -25,7 +28,7 @@ Row = Mapping[str, object]
 def write(rows: Sequence[Row], output: Format) -> None:
     """Print `rows`; the keys of the first are the columns of the table."""
     match output:
-        case Format.TABLE:
+        case Format.TABLE | Format.WIDE:
             _write_table(rows)
         case Format.JSON:
             sys.stdout.write(json.dumps([dict(row) for row in rows], indent=2) + "\n")

@@ -108,7 +108,7 @@ def new(
 
     from mainstay.cli.provider_new import told, written
 
-    _say(told(name, written(name, Path(folder))))
+    say(told(name, written(name, Path(folder))))
 
 
 def _run(serve: "Callable[[Surroundings], Coroutine[Any, Any, None]]") -> None:
@@ -121,9 +121,10 @@ def _run(serve: "Callable[[Surroundings], Coroutine[Any, Any, None]]") -> None:
 
     clock = SystemClock()
     log.configure(clock)
-    asyncio.run(serve(Surroundings(home_directory(), clock, _say)))
+    asyncio.run(serve(Surroundings(home_directory(), clock, say)))
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """A line for people, at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -18,11 +18,13 @@ from mainstay.config.provider import (
     SimProviderConfig,
     StaticProviderConfig,
 )
+from mainstay.config.shard import ShardConfig
 from mainstay.config.up import UpConfig
 from mainstay.model.errors import Rejected
 
 SECTIONS: Final[dict[str, type[Any]]] = {
     "up": UpConfig,
+    "shard": ShardConfig,
     "provider_sim": SimProviderConfig,
     "provider_static": StaticProviderConfig,
     "provider_ec2": Ec2ProviderConfig,
@@ -33,6 +35,9 @@ FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
 """Names the TOML file; without it `mainstay.toml` in the working directory is read, if there."""
 
 DEFAULT_FILE: Final = "mainstay.toml"
+
+TEXTS: Final = tuple[str, ...]
+"""The kind of a setting that is a list: an array in the file, commas in the environment."""
 
 OUTSIDE_SETTINGS: Final = frozenset({
     FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER",
@@ -67,21 +72,27 @@ class Sources(NamedTuple):
 
 
 def read_sources(
-    environment: Mapping[str, str] | None = None, directory: Path | None = None
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    *,
+    file: str | None = None,
 ) -> Sources:
-    """Read the file and the environment; refuse names nobody knows."""
+    """Read the file and the environment; refuse names nobody knows.
+
+    A `file` that was named by a flag is read instead of any other.
+    """
     variables = dict(os.environ if environment is None else environment)
     ours = {name: value for name, value in variables.items() if name.startswith("MAINSTAY_")}
     known = {variable_name(s, f.name) for s, c in SECTIONS.items() for f in dataclasses.fields(c)}
     for name in sorted(ours.keys() - known - OUTSIDE_SETTINGS):
         raise Rejected(f"unknown setting in the environment: {name}")
-    return Sources(_read_file(ours.get(FILE_VARIABLE), directory or Path()), ours)
+    return Sources(_read_file(file or ours.get(FILE_VARIABLE), directory or Path()), ours)
 
 
 def load(
     section: str, config_type: type[ConfigT], sources: Sources, flags: Mapping[str, object]
 ) -> Loaded[ConfigT]:
-    """Build one section; a flag that is None was not given."""
+    """Build one section; a flag that is None, or a list of nothing, was not given."""
     values: dict[str, object] = {}
     origins: dict[str, Origin] = {}
     for field in dataclasses.fields(config_type):  # type: ignore[arg-type] # every section is one
@@ -91,8 +102,9 @@ def load(
             values[name], origins[name] = _of_kind(table[name], kind, name), Origin.FILE
         if (text := sources.environment.get(variable_name(section, name))) is not None:
             values[name], origins[name] = _parse(text, kind, name), Origin.ENVIRONMENT
-        if (flag := flags.get(name)) is not None:
-            values[name], origins[name] = flag, Origin.FLAG
+        if (flag := flags.get(name)) is not None and flag not in ([], ()):
+            values[name] = tuple(flag) if isinstance(flag, list) else flag
+            origins[name] = Origin.FLAG
     return Loaded(config_type(**values), origins)
 
 
@@ -105,6 +117,13 @@ def home_directory(environment: Mapping[str, str] | None = None) -> Path:
         return Path("/var/lib/mainstay")
     base = variables.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local/state") / "mainstay"
+
+
+def contexts_file(environment: Mapping[str, str] | None = None) -> Path:
+    """Where a user's contexts are: which servers the command line asks."""
+    variables = os.environ if environment is None else environment
+    base = variables.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "mainstay" / "contexts.toml"
 
 
 def variable_name(section: str, field: str) -> str:
@@ -140,6 +159,10 @@ def _check_table(section: str, table: object, path: Path) -> None:
 
 def _of_kind(value: object, kind: object, name: str) -> object:
     """Settings are of the plain kinds; bool is an int to Python and not to us."""
+    if kind == TEXTS:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise Rejected(f"wrong kind of value for {name}: {value!r} (a list of texts)")
+        return tuple(value)
     allowed = (int, float) if kind is float else (kind,)
     if type(value) not in allowed:
         raise Rejected(f"wrong kind of value for {name}: {value!r}")
@@ -147,6 +170,8 @@ def _of_kind(value: object, kind: object, name: str) -> object:
 
 
 def _parse(text: str, kind: object, name: str) -> object:
+    if kind == TEXTS:
+        return tuple(part for each in text.split(",") if (part := each.strip()))
     try:
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]

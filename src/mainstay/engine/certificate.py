@@ -64,6 +64,9 @@ class Filter(Enum):
 
     DOMAIN = "domain"
     STATE = "state"
+    BARRED = "barred"
+    """It must not be acquired now."""
+
     CLAIMED = "claimed"
     QUOTA = "quota"
     SPREAD = "spread"

@@ -72,7 +72,8 @@ class Hope:
 
     spoken_for: Mask
     by_class: Vector
-    """How many Idle and Speculative machines of each class are neither claimed nor spoken for."""
+    """How many Idle and Speculative machines of each class are neither claimed, nor barred, nor
+    spoken for."""
 
     def speak_for(self, rows: Rows, shapes: Codes) -> None:
         """These are no longer open to other gangs of the level."""
@@ -84,6 +85,8 @@ def _hope(world: World) -> Hope:
     """As a level begins; while it is credited, nothing free is claimed."""
     state = world.snapshot.state
     free = ((state == State.IDLE) | (state == State.SPECULATIVE)) & (world.owner < 0)
+    if world.barred is not None:
+        free &= ~world.barred
     by_class = np.bincount(world.snapshot.shape[free], minlength=len(world.alloc))
     return Hope(np.zeros(len(world.owner), dtype=np.bool_), by_class)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from mainstay.engine.actions import KINDS, NO_NEED, Actions
 from mainstay.engine.cover import Coverage, cover
+from mainstay.engine.lockout import Lockout
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
@@ -30,7 +31,9 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
         return last
 
     kept, walk, kinds = (None, None, None) if last is None else (last.kept, last.walk, last.kinds)
-    world = World(snapshot, demand.asked, kept, walk)
+    same_needs = walk is not None and walk.asked.needs is demand.needs
+    asked = walk.asked if walk is not None and same_needs else demand.asked
+    world = World(snapshot, asked, kept, walk, demand.barred)
     walk = normalize(world, walk)
     parked = _parked(walk, memory, policy)
     coverage = cover(world, walk, parked, demand.quota, kinds)
@@ -39,13 +42,14 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
     reclaimed = reclaimable(world, demand.heard, [row for row, _ in takings.victims])
     deleted, until = deletable(world, policy, now)
 
-    unsatisfied = unsatisfied_of(world, coverage, deficits, takings)
+    lockout = Lockout(world, coverage)
+    unsatisfied = unsatisfied_of(coverage, deficits, takings, lockout)
     shortfalls = shortfalls_of(unsatisfied, memory)
     return Plan(
         actions=_actions(world, coverage, takings, reclaimed, deleted),
         unsatisfied=unsatisfied,
         shortfalls=shortfalls[:SHORTFALLS_MAX],
-        gang_ages=gang_ages(coverage, deficits, memory),
+        gang_ages=gang_ages(coverage, deficits, memory, lockout),
         shortfall_ages=shortfall_ages(shortfalls),
         snapshot=snapshot,
         demand=demand,

@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.barred import barred_rows
 from mainstay.engine.certificate import Group, How, NeedCertificate, Step
 from mainstay.engine.doings import ACQUISITIONS, DRAINS, Doings, doings, with_ref
 from mainstay.engine.funnel import Reach, count, holders, nearest
@@ -114,6 +115,9 @@ class Standing(Enum):
     """Idle, of a type that is never deleted."""
 
     DELETED = "deleted"
+    BARRED = "barred"
+    """Idle or a slot, and not to be acquired now."""
+
     SLOT = "slot"
     """A quota slot that nobody asks for."""
 
@@ -200,6 +204,9 @@ def _standing(plan: Plan, row: int, action: Action | None) -> Standing:
     free = state in {State.IDLE, State.SPECULATIVE}
     if plan.owner.item(row) >= 0:
         return Standing.ASIDE if free else Standing.SERVES
+    barred = barred_rows(plan.snapshot, plan.demand.barred) if free else None
+    if barred is not None and barred[row]:
+        return Standing.BARRED
     if state == State.IDLE:
         return Standing.KEPT if _hold_until(plan, row) is None else Standing.HELD
     others = {

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.barred import barred_rows
 from mainstay.engine.certificate import (
     CLOSING,
     LIFTABLE,
@@ -86,6 +87,9 @@ class Reach:
         if self.domain is not None:
             yield Sieve(Filter.DOMAIN, None, self._in_domain(self.domain)[shape])
         yield Sieve(Filter.STATE, None, np.isin(self.state, _USABLE))
+        barred = barred_rows(self.topic.plan.snapshot, self.topic.plan.demand.barred)
+        if barred is not None:
+            yield Sieve(Filter.BARRED, None, ~barred[self.rows])
         yield Sieve(Filter.CLAIMED, None, self._is_open)
         yield Sieve(Filter.QUOTA, None, self.room > 0)
         if self.has_hard_spread:

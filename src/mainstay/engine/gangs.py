@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.domains import Domains, domain_sums
 from mainstay.engine.plan import Ceiling
 from mainstay.engine.rows import Mask, Matrix, Row
-from mainstay.engine.world import Domains, Vector, World, domain_sums
+from mainstay.engine.world import Vector, World
 from mainstay.model.texts import Rows
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.barred import NOTHING_BARRED, Barred, barred_rows
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, NeedProfile, Requirement
@@ -35,9 +36,16 @@ class Hint:
     """The lowest price among what the confidence rests on; 0 when there is none."""
 
 
-def hints(snapshot: Snapshot, needs: tuple[Need, ...]) -> tuple[Hint, ...]:
-    """One hint per (cluster, fingerprint), in order of first sight. No walk over machines."""
-    free = {state: _by_class(snapshot, state) for state in (State.IDLE, State.SPECULATIVE)}
+def hints(
+    snapshot: Snapshot, needs: tuple[Need, ...], barred: Barred = NOTHING_BARRED
+) -> tuple[Hint, ...]:
+    """One hint per (cluster, fingerprint), in order of first sight. No walk over machines.
+
+    What is barred cannot be had now and is not counted.
+    """
+    kept_back = barred_rows(snapshot, barred)
+    open_ = snapshot.state if kept_back is None else np.where(kept_back, 0, snapshot.state)
+    free = {state: _by_class(snapshot, open_ == state) for state in (State.IDLE, State.SPECULATIVE)}
     answers: dict[tuple[Requirement, ...], tuple[int, Confidence, float]] = {}
     found: dict[tuple[ClusterId, str], Hint] = {}
     for need in needs:
@@ -51,9 +59,11 @@ def hints(snapshot: Snapshot, needs: tuple[Need, ...]) -> tuple[Hint, ...]:
     return tuple(found.values())
 
 
-def _by_class(snapshot: Snapshot, state: State) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """How many machines of each class are in a state, and the lowest price among them."""
-    rows = np.flatnonzero(snapshot.state == state)
+def _by_class(
+    snapshot: Snapshot, chosen: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """How many of some machines each class has, and the lowest price among them."""
+    rows = np.flatnonzero(chosen)
     size = len(snapshot.shapes.values)
     counts = np.bincount(snapshot.shape[rows], minlength=size)
     lowest = np.full(size, np.inf)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.asked import Asked, ask
+from mainstay.engine.barred import NOTHING_BARRED, Barred
 from mainstay.engine.hints import Hint, hints
 from mainstay.engine.kinds import Kinds
 from mainstay.engine.orders import Kept
@@ -37,6 +38,9 @@ class Demand:
     quota: Quota = NO_QUOTA
     """The numbers this shard holds."""
 
+    barred: Barred = NOTHING_BARRED
+    """What must not be acquired now."""
+
     @cached_property
     def asked(self) -> Asked:
         """The same in columns."""
@@ -49,6 +53,7 @@ class Unmet(Enum):
     WAITING = "waiting"
     IMPOSSIBLE = "impossible"
     QUOTA = "quota"
+    BARRED = "barred"
     TOPOLOGY = "topology"
     NO_SUPPLY = "no supply"
     PREEMPTION_EXHAUSTED = "preemption exhausted"
@@ -146,7 +151,7 @@ class Plan:
     @cached_property
     def hints(self) -> tuple[Hint, ...]:
         """What else could be had, for each kind of need of each cluster."""
-        return hints(self.snapshot, self.demand.needs)
+        return hints(self.snapshot, self.demand.needs, self.demand.barred)
 
     @property
     def memory(self) -> Memory:

@@ -9,6 +9,7 @@ import numpy as np
 from mainstay.engine.cover import FREE, Coverage
 from mainstay.engine.gangs import domains_of
 from mainstay.engine.lanes import is_short
+from mainstay.engine.lockout import Lockout
 from mainstay.engine.plan import Memory, Shortfall, Unmet, Unsatisfied
 from mainstay.engine.preempt import Takings
 from mainstay.engine.rows import Mask, Matrix, Row, Walk
@@ -24,9 +25,10 @@ from mainstay.model.texts import Rows
 
 
 def unsatisfied_of(
-    world: World, coverage: Coverage, deficits: Matrix, takings: Takings
+    coverage: Coverage, deficits: Matrix, takings: Takings, lockout: Lockout
 ) -> tuple[Unsatisfied, ...]:
     """Every need that phase 1 could not cover, with its reason."""
+    world = lockout.world
     drained_for = {place for _, place in takings.victims} | set(takings.excess.values())
     found, supply = [], _Supply(world, coverage.walk)
     for place in np.flatnonzero(is_short(deficits)).tolist():
@@ -39,7 +41,7 @@ def unsatisfied_of(
             satisfiable=choice.satisfiable,
             parked=bool(coverage.parked[place]),
             unresolved=world.units(coverage.missing[place]),
-            reason=_reason(world, coverage, row, supply, is_drained_for=place in drained_for),
+            reason=_reason(coverage, row, lockout, supply, is_drained_for=place in drained_for),
             ceiling=coverage.hopeless.get(place),
         )
         found.append(short)
@@ -47,23 +49,30 @@ def unsatisfied_of(
 
 
 def _reason(
-    world: World, coverage: Coverage, row: Row, supply: "_Supply", *, is_drained_for: bool
+    coverage: Coverage, row: Row, lockout: Lockout, supply: "_Supply", *, is_drained_for: bool
 ) -> Unmet:
     """The first that applies (docs/explanation/decision.md, section 5)."""
-    choice = coverage.choice_of(row.place)
     if not coverage.is_short(row.place):
         return Unmet.WAITING
     if row.place in coverage.hopeless:
         return Unmet.IMPOSSIBLE
     if coverage.allowance.stopped[row.place]:
         return Unmet.QUOTA
-    if row.is_gang and (coverage.parked[row.place] or not choice.satisfiable):
-        return Unmet.TOPOLOGY
-    if strict_spread(row) is not None and not row.is_gang and _is_any_left(world, coverage, row):
+    if lockout.holds(row):
+        return Unmet.BARRED
+    if _is_out_of_place(lockout.world, coverage, row):
         return Unmet.TOPOLOGY
     if not supply.is_there_for(row):
         return Unmet.NO_SUPPLY
     return Unmet.PREEMPTION_EXHAUSTED if is_drained_for else Unmet.STARVED
+
+
+def _is_out_of_place(world: World, coverage: Coverage, row: Row) -> bool:
+    """Whether a gang found no domain that holds it, or a spread keeps a need from what is left."""
+    if row.is_gang:
+        choice = coverage.choice_of(row.place)
+        return bool(coverage.parked[row.place]) or not choice.satisfiable
+    return strict_spread(row) is not None and _is_any_left(world, coverage, row)
 
 
 def _is_any_left(world: World, coverage: Coverage, row: Row) -> bool:
@@ -137,11 +146,15 @@ def shortfall_ages(shortfalls: tuple[Shortfall, ...]) -> Mapping[Fingerprint, in
     return MappingProxyType({short.fingerprint: short.age for short in shortfalls})
 
 
-def gang_ages(coverage: Coverage, deficits: Matrix, memory: Memory) -> Mapping[NeedRef, int]:
-    """A gang without hope grows older; any other is forgotten."""
+def gang_ages(
+    coverage: Coverage, deficits: Matrix, memory: Memory, lockout: Lockout
+) -> Mapping[NeedRef, int]:
+    """A gang without hope grows older, but not for a bar; any other is forgotten."""
     ages: dict[NeedRef, int] = {}
     for place in np.flatnonzero(coverage.walk.is_gang & is_short(deficits)).tolist():
-        if not coverage.choice_of(place).satisfiable:
+        if coverage.choice_of(place).satisfiable:
+            continue
+        if not lockout.holds(coverage.walk.row(place)):
             ref = coverage.walk.gang_refs[place]
             ages[ref] = memory.gang_ages.get(ref, 0) + 1
     return MappingProxyType(ages)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.asked import Asked
+from mainstay.engine.barred import NOTHING_BARRED, Barred, barred_rows
+from mainstay.engine.domains import Domains, domain_sums, domains_by
 from mainstay.engine.orders import Kept, kept_of
 from mainstay.engine.rows import Mask, Matrix, Row, Walk
 from mainstay.engine.sorting import sorted_by
@@ -46,24 +48,20 @@ class Shelf:
     """Before this place all are claimed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Domains:
-    """The domain of every shape class for some Same keys."""
-
-    code: NDArray[np.int64]
-    """Per class; -1 where an attribute is missing."""
-
-    values: tuple[tuple[str, ...], ...]
-
-
 class World:
     """One cycle's view. `owner` is the only thing that changes, and who keeps what for a gang."""
 
     def __init__(
-        self, snapshot: Snapshot, asked: Asked, kept: Kept | None = None, walk: Walk | None = None
+        self,
+        snapshot: Snapshot,
+        asked: Asked,
+        kept: Kept | None = None,
+        walk: Walk | None = None,
+        barred: Barred = NOTHING_BARRED,
     ) -> None:
         """`kept` and `walk` are those of an earlier cycle, to be used again as far as they hold."""
         self.snapshot = snapshot
+        self.barred = barred_rows(snapshot, barred)
         self.asked = asked
         self.kept = kept_of(snapshot, kept)
         self.owner: NDArray[np.int32] = np.full(len(snapshot.state), NOBODY, dtype=np.int32)
@@ -251,10 +249,11 @@ class World:
         return self._shelves[kept]
 
     def whole_pool(self, state: State, bucket: int) -> Rows:
-        """All machines of a state in order; sorted once per bucket."""
+        """All machines of a state that are not barred, in order; sorted once per bucket."""
         key = (state, 0 if state == State.IDLE else bucket)
         if key not in self._whole_pools:
             rows = self.snapshot.rows_in(state)
+            rows = rows if self.barred is None else rows[~self.barred[rows]]
             self._whole_pools[key] = rows[sorted_by(self.pool_cost(rows, state, bucket))]
         return self._whole_pools[key]
 
@@ -324,25 +323,8 @@ class World:
     def domains(self, keys: tuple[str, ...]) -> Domains:
         """The domain of every class for some Same keys."""
         if keys not in self._domains:
-            self._domains[keys] = self._made_domains(keys)
+            self._domains[keys] = domains_by(self.snapshot.shapes, keys)
         return self._domains[keys]
-
-    def _made_domains(self, keys: tuple[str, ...]) -> Domains:
-        columns = [self.snapshot.shapes.attribute(key) for key in keys]
-        packed = np.zeros(len(self.alloc), dtype=np.int64)
-        for codes, values in columns:
-            # Ranks, since the product over many keys would not fit 64 bits.
-            packed = np.unique(packed * len(values) + codes, return_inverse=True)[1].reshape(-1)
-        _, samples, place = np.unique(packed, return_index=True, return_inverse=True)
-        code = np.full(len(samples), -1, dtype=np.int64)
-        domains: list[tuple[str, ...]] = []
-        for number, sample in enumerate(samples.tolist()):
-            found = [values[int(codes[sample])] for codes, values in columns]
-            domain = tuple(value for value in found if value is not None)
-            if len(domain) == len(keys):
-                code[number] = len(domains)
-                domains.append(domain)
-        return Domains(code[place.reshape(-1)], tuple(domains))
 
     def domain_totals(self, row: Row) -> tuple[Matrix, Vector]:
         """What all machines that fit a gang provide in each domain, and how many they are."""
@@ -376,20 +358,6 @@ class World:
         order = sorted_by(classes)
         start = np.searchsorted(classes[order], np.arange(len(self.snapshot.shapes.values) + 1))
         return rows[order], start
-
-
-def domain_sums(domains: Domains, alloc: Matrix, classes: Vector) -> tuple[Matrix, Vector]:
-    """What so many machines of each class provide in each domain, and how many they are."""
-    held = np.flatnonzero((classes > 0) & (domains.code >= 0))
-    held = held[np.argsort(domains.code[held], kind="stable")]
-    codes, counts = domains.code[held], classes[held]
-    sums = np.zeros((len(domains.values), alloc.shape[1]), dtype=np.int64)
-    machines = np.zeros(len(domains.values), dtype=np.int64)
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    if len(starts):
-        sums[codes[starts]] = np.add.reduceat(alloc[held] * counts[:, None], starts, axis=0)
-        machines[codes[starts]] = np.add.reduceat(counts, starts)
-    return sums, machines
 
 
 def _ref_of(held: Assignment) -> NeedRef | None:

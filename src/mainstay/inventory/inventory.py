@@ -7,7 +7,7 @@ leaves everything as it was.
 import dataclasses
 from collections.abc import Collection
 
-from mainstay.inventory.merge import MergeReport, Report, merge
+from mainstay.inventory.merge import Adopt, MergeReport, Report, merge
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.inventory.store import Store
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, overlay
@@ -76,14 +76,20 @@ class Inventory:
         self._store.clear(self._row(machine))
 
     def merge(
-        self, report: MachineBatch | Report, *, now: float, skip: Collection[MachineId] = ()
+        self,
+        report: MachineBatch | Report,
+        *,
+        now: float,
+        skip: Collection[MachineId] = (),
+        adopt: Adopt | None = None,
     ) -> MergeReport:
         """Take in what a provider reports, as `add` and `apply` would, one machine after the other.
 
         Machines in `skip` are in our own hands and left alone. What is absent is told, not removed.
-        Of a `Report` only the records are read whose digest we do not know.
+        Of a `Report` only the records are read whose digest we do not know. With `adopt`, a machine
+        that we do not know is taken in only if it says so of its shape; it is asked once per shape.
         """
-        return merge(self._store, report, now=now, skip=skip)
+        return merge(self._store, report, now=now, skip=skip, adopt=adopt)
 
     def machine(self, machine: MachineId) -> Machine:
         """One record."""

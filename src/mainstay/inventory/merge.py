@@ -12,17 +12,18 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.inventory.screen import Mask, Refusal, refusal_of, refusals
 from mainstay.inventory.store import COMPARED, Bulk, Store
 from mainstay.model.assignment import carried
-from mainstay.model.batch import Codes, MachineBatch
-from mainstay.model.errors import DuplicateMachine, IllegalTransition, InvalidMachine, MainstayError
-from mainstay.model.ids import ID_LENGTH_MAX, ClusterId, MachineId, is_id
-from mainstay.model.machine import HOST_REF_BYTES_MAX, check
+from mainstay.model.batch import Codes, MachineBatch, Shape
+from mainstay.model.errors import DuplicateMachine, InvalidMachine
+from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.metadata import decode
-from mainstay.model.state import NEXT, RULES, Presence, State, check_transition
+from mainstay.model.state import State
 from mainstay.model.texts import U64, Rows, Texts, hash_of
 
-Mask = NDArray[np.bool_]
+Adopt = Callable[[Shape], bool]
+"""Whether machines of a shape are ours to take in."""
 
 _COLUMNS: Final = (
     "ids", "digest", "state", "host_provider", "host_ref", "shape", "cluster", "price_per_hour",
@@ -63,15 +64,6 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A record that was not taken in; `reason` is a label, `message` a sentence."""
-
-    machine: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class MergeReport:
     """What a merge did. Rows, not ids: ask the inventory or its snapshot for names."""
 
@@ -84,6 +76,9 @@ class MergeReport:
     skipped: int
     refused: tuple[Refusal, ...]
 
+    foreign: int
+    """Machines that we do not know and that were not adopted; nothing of them was looked at."""
+
     state_before: NDArray[np.uint8]
     """The state of each of `changed` before."""
 
@@ -92,7 +87,12 @@ class MergeReport:
 
 
 def merge(
-    store: Store, report: MachineBatch | Report, *, now: float, skip: Collection[MachineId] = ()
+    store: Store,
+    report: MachineBatch | Report,
+    *,
+    now: float,
+    skip: Collection[MachineId] = (),
+    adopt: Adopt | None = None,
 ) -> MergeReport:
     """Take in a report. See `mainstay.inventory.inventory.Inventory.merge`."""
     store.settle()
@@ -105,9 +105,11 @@ def merge(
 
     open_ = np.flatnonzero(~duplicate & ~skipped & ~same_report)
     batch, unreadable = _read(report, open_)
-    refused = {at: _refusal(report.ids[at], error) for at, error in unreadable.items()}
+    refused = {at: refusal_of(report.ids[at], error) for at, error in unreadable.items()}
     open_ = _without(open_, refused)
-    broken = _refusals(store, batch, rows[open_])
+    read = len(open_)
+    batch, open_ = _adopted(batch, open_, rows, adopt)
+    broken = refusals(store, batch, rows[open_])
     refused |= {int(open_[place]): refusal for place, refusal in broken.items()}
     refused |= _named_twice(report.ids, duplicate)
     taken = _without(np.arange(len(batch)), broken)
@@ -126,6 +128,7 @@ def merge(
         unchanged=int(same_report.sum() + (~differs).sum()),
         skipped=int(skipped.sum()),
         refused=_nameless(report) + tuple(refused[position] for position in sorted(refused)),
+        foreign=read - len(open_),
         state_before=store.columns.state[changed],
         cluster_before=tuple(store.clusters.value(code) or None for code in clusters),
     )
@@ -134,16 +137,49 @@ def merge(
     return told
 
 
+def only(report: MachineBatch | Report, machines: Collection[MachineId]) -> MachineBatch:
+    """What a report says of these machines and of no other, as an incremental batch.
+
+    It has no tombstones and no cursor. A record that cannot be read is left out, and so is every
+    naming of a machine but the first.
+    """
+    hashes = report.ids.hashes()
+    named = _named(report.ids, hashes, machines)
+    named &= ~_duplicates(report.ids, hashes, np.full(len(hashes), -1, dtype=np.intp))
+    batch, _ = _read(report, np.flatnonzero(named))
+    notices = {name: notice for name, notice in batch.notices.items() if name in machines}
+    return dataclasses.replace(batch, full=False, tombstones=(), cursor=b"", notices=notices)
+
+
 def _read(
     report: MachineBatch | Report, positions: Rows
 ) -> tuple[MachineBatch, Mapping[int, InvalidMachine]]:
     """The records at these positions as a batch of their own."""
     if not isinstance(report, MachineBatch):
         return report.read(positions)
-    if len(positions) == len(report):
-        return report, {}
-    taken = {name: getattr(report, name).take(positions) for name in _COLUMNS}
-    return dataclasses.replace(report, **taken), {}
+    return _at(report, positions), {}
+
+
+def _at(batch: MachineBatch, places: Rows) -> MachineBatch:
+    if len(places) == len(batch):
+        return batch
+    taken = {name: getattr(batch, name).take(places) for name in _COLUMNS}
+    return dataclasses.replace(batch, **taken)
+
+
+def _adopted(
+    batch: MachineBatch, positions: Rows, rows: Rows, adopt: Adopt | None
+) -> tuple[MachineBatch, Rows]:
+    """The records of machines that we know, or whose shape is ours to take in."""
+    if adopt is None:
+        return batch, positions
+    ours = rows[positions] >= 0
+    unknown = np.flatnonzero(~ours)
+    used, inverse = np.unique(batch.shape[unknown], return_inverse=True)
+    wanted = np.fromiter((adopt(batch.shapes[code]) for code in used), np.bool_, len(used))
+    ours[unknown] = wanted[inverse]
+    places = np.flatnonzero(ours)
+    return _at(batch, places), positions[places]
 
 
 def _without(positions: Rows, refused: Mapping[int, Refusal]) -> Rows:
@@ -152,7 +188,7 @@ def _without(positions: Rows, refused: Mapping[int, Refusal]) -> Rows:
 
 def _nameless(report: MachineBatch | Report) -> tuple[Refusal, ...]:
     named = () if isinstance(report, MachineBatch) else report.nameless
-    return tuple(_refusal(shown, error) for shown, error in named)
+    return tuple(refusal_of(shown, error) for shown, error in named)
 
 
 def _same_report(store: Store, report: MachineBatch | Report, rows: Rows, source: int) -> Mask:
@@ -205,86 +241,8 @@ def _named_twice(ids: Texts, duplicate: Mask) -> dict[int, Refusal]:
     for position in np.flatnonzero(duplicate).tolist():
         name = ids[position]
         error = DuplicateMachine(f"machine {name} is named twice in one list")
-        refused[position] = _refusal(name, error)
+        refused[position] = refusal_of(name, error)
     return refused
-
-
-def _refusals(store: Store, batch: MachineBatch, rows: Rows) -> dict[int, Refusal]:
-    """Every record that cannot be taken in, by its place in the batch."""
-    refused = {}
-    for place in np.flatnonzero(_suspect(store, batch, rows) | _too_varied(store, batch)).tolist():
-        error = _error(store, batch, place, int(rows[place]))
-        if error is not None:
-            refused[place] = _refusal(batch.ids[place], error)
-    return refused
-
-
-def _refusal(identity: str, error: MainstayError) -> Refusal:
-    reason = error.rule if isinstance(error, InvalidMachine) else error.code
-    return Refusal(identity, str(reason), error.message)
-
-
-def _error(store: Store, batch: MachineBatch, position: int, row: int) -> MainstayError | None:
-    """What `add` or `apply` would say of one report."""
-    try:
-        machine = batch.machine(position)
-        check(machine)
-        if row >= 0 and (old := State(store.columns.state.item(row))) is not machine.state:
-            check_transition(old, machine.state, machine=machine.id)
-        store.shapes.code(batch.shapes[batch.shape[position]])
-    except (InvalidMachine, IllegalTransition) as error:
-        return error
-    return None
-
-
-def _by_state(presence: Presence, what: str) -> Mask:
-    return np.array([getattr(RULES[state], what) is presence for state in State])
-
-
-_HOST_ALWAYS: Final = _by_state(Presence.ALWAYS, "host")
-_HOST_NEVER: Final = _by_state(Presence.NEVER, "host")
-_CLUSTER_ALWAYS: Final = _by_state(Presence.ALWAYS, "cluster")
-_CLUSTER_NEVER: Final = _by_state(Presence.NEVER, "cluster")
-_LEGAL: Final = np.array([[old == new or new in NEXT[old] for new in State] for old in State])
-
-
-def _suspect(store: Store, batch: MachineBatch, rows: Rows) -> Mask:
-    """Where a report may break a rule or an edge: the same rules as `check`, on columns."""
-    bad: Mask = (batch.state == State.UNSPECIFIED) | (batch.state > max(State))
-    state = np.where(bad, 0, batch.state)
-    host, cluster = batch.host_provider != 0, batch.cluster != 0
-    bad |= (_HOST_ALWAYS[state] & ~host) | (_HOST_NEVER[state] & host)
-    bad |= (_CLUSTER_ALWAYS[state] & ~cluster) | (_CLUSTER_NEVER[state] & cluster)
-    bad |= (state == State.FAILED) & (batch.last_error == 0)
-    ref_length = batch.host_ref.length
-    bad |= host & ((ref_length == 0) | (ref_length > HOST_REF_BYTES_MAX))
-    odd_clusters = np.array([bool(name) and not is_id(name) for name in batch.clusters])
-    bad |= odd_clusters[batch.cluster]
-    price, probability = batch.price_per_hour, batch.interruption_probability
-    bad |= ~((price >= 0.0) & np.isfinite(price))
-    bad |= ~((probability >= 0.0) & (probability <= 1.0))
-    bad |= (rows < 0) & _odd_ids(batch.ids)
-    known = rows >= 0
-    bad[known] |= ~_LEGAL[store.columns.state[rows[known]], state[known]]
-    return bad
-
-
-def _too_varied(store: Store, batch: MachineBatch) -> Mask:
-    """Where the shape would need more dimensions than the inventory holds."""
-    used = np.unique(batch.shape)
-    refused = np.zeros(len(batch.shapes), dtype=np.bool_)
-    refused[used] = [not store.shapes.can_hold(batch.shapes[code]) for code in used.tolist()]
-    return refused[batch.shape]
-
-
-def _odd_ids(ids: Texts) -> Mask:
-    """Where an id is empty, too long, or has a character that no id has."""
-    odd = (ids.arena <= 0x20) | (ids.arena >= 0x7F)
-    before = np.concatenate([[0], np.cumsum(odd)])
-    start = ids.offset.astype(np.int64)
-    found: Mask = before[start + ids.length] != before[start]
-    found |= (ids.length == 0) | (ids.length > ID_LENGTH_MAX)
-    return found
 
 
 def _translated(store: Store, batch: MachineBatch, taken: Rows, rows: Rows, source: int) -> Bulk:

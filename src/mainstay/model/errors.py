@@ -59,6 +59,11 @@ class Fenced(MainstayError):
     code = "fenced"
     what_to_do = "stop: another owner has taken over"
 
+    def __init__(self, message: str, *, epoch: int | None = None, detail: str = "") -> None:
+        """`epoch` is the newest that whoever refuses has seen of that shard, if it says so."""
+        super().__init__(message, detail=detail)
+        self.epoch = epoch
+
 
 REACTIONS: tuple[type[MainstayError], ...] = (Rejected, Unavailable, NoCapacity, Fenced)
 

@@ -1,7 +1,8 @@
 """Everything a shard can notice beside actions, as a table: how loud, how counted, whether audited.
 
 Whoever notices says `journal.noticed(Event.X, reason=..., machine=...)`. The reason is a bounded
-word; facts are for people. What is counted and how it is named stands here and nowhere else.
+word. Facts are for people; only `count` is read: it happened so many times at once. What is counted
+and how it is named stands here and nowhere else.
 """
 
 from collections.abc import Mapping
@@ -47,9 +48,14 @@ class Event(StrEnum):
     SESSION_CLOSED = "session_closed"
     SESSION_REFUSED = "session_refused"
     SESSION_CUT = "session_cut"
+    FRAME_IGNORED = "frame_ignored"
     CONTROL_SET = "control_set"
     CONTROL_ENDED = "control_ended"
     AUDIT_DIFFERED = "audit_differed"
+    AUDIT_LOG_FAILED = "audit_log_failed"
+    AUDIT_LOG_TORN = "audit_log_torn"
+    AUDIT_LOG_BROKEN = "audit_log_broken"
+    ATTRIBUTION_LOG_FAILED = "attribution_log_failed"
     CYCLE_FAILED = "cycle_failed"
     WORKER_FAILED = "worker_failed"
 
@@ -172,6 +178,9 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
             "Sessions cut off because the cluster did not read.",
             "reason",
         ),
+        Event.FRAME_IGNORED: EventRule(
+            L.DEBUG, "frames_ignored", "Frames of clusters that meant nothing to us.", "reason"
+        ),
         Event.CONTROL_SET: EventRule(
             L.WARNING, "controls_set", "Live controls set.", "kind", audited=True
         ),
@@ -180,6 +189,26 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
         ),
         Event.AUDIT_DIFFERED: EventRule(
             L.ERROR, "decision_audits_differed", "Full passes that did not agree with the plan."
+        ),
+        Event.AUDIT_LOG_FAILED: EventRule(
+            L.ERROR, "audit_writes_failed", "Times the disk did not take lines of the audit log."
+        ),
+        Event.AUDIT_LOG_TORN: EventRule(
+            L.WARNING,
+            "audit_lines_torn",
+            "Half-written lines of the audit log that a start has set aside.",
+            audited=True,
+        ),
+        Event.AUDIT_LOG_BROKEN: EventRule(
+            L.ERROR,
+            "audit_chains_broken",
+            "Starts that found the audit log not as it was written.",
+            audited=True,
+        ),
+        Event.ATTRIBUTION_LOG_FAILED: EventRule(
+            L.WARNING,
+            "attribution_writes_failed",
+            "Times the disk did not take what a cycle's needs claim.",
         ),
         Event.CYCLE_FAILED: EventRule(
             L.ERROR, "cycles_failed", "Cycles that ended in a defect of ours."

@@ -87,8 +87,8 @@ class Journal(Protocol):
     def disposed(self, records: Iterable[Disposed]) -> None:
         """What became of orders."""
 
-    def noticed(self, event: Event, *, reason: str = "", **facts: object) -> None:
-        """Something of the table happened."""
+    def noticed(self, event: Event, *, reason: str = "", times: int = 1, **facts: object) -> None:
+        """Something of the table happened, so many times at once; it is one line, counted so."""
 
 
 class InFlight(Protocol):
@@ -98,3 +98,13 @@ class InFlight(Protocol):
 
     def touched_since(self, at_s: float) -> frozenset[MachineId]:
         """In flight now, or written to by us at or after this time (of `Clock.elapsed_s`)."""
+
+
+class Failures(Protocol):
+    """Whoever counts what fails, and where: the circuit breaker."""
+
+    def failed(self, machine: Machine, source: str) -> None:
+        """A machine of this provider went Failed, or was lost while it served."""
+
+    def succeeded(self, machine: Machine, source: str) -> None:
+        """A step of a machine of this provider ended well."""

@@ -8,11 +8,11 @@ from typing import Final
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef, overlay
 from mainstay.model.batch import MachineBatch
+from mainstay.model.commitment import commitment, full_commitment
 from mainstay.model.ids import ClusterId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need
 from mainstay.sim.provider import WORK
-from mainstay.sim.stage import commitment, full_commitment
 from mainstay.sim.world import Loop
 
 RECLAIM_SHARE_MAX: Final = 0.05

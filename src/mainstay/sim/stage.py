@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mainstay.model.assignment import Assignment
-from mainstay.model.cost import upper_bound
+from mainstay.model.commitment import full_commitment
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need, NeedProfile, Operator, Requirement
@@ -43,25 +42,6 @@ class Scene:
     def clusters(self) -> tuple[ClusterId, ...]:
         """Who asks, in order."""
         return tuple(sorted({need.cluster for need in self.needs}))
-
-
-def commitment(need: Need) -> Assignment:
-    """What a machine carries while it is created or configured for a need."""
-    ref = need.ref
-    return Assignment(fingerprint=ref.fingerprint, group=ref.group, cluster=ref.cluster)
-
-
-def full_commitment(need: Need) -> Assignment:
-    """What a machine carries that serves a need."""
-    profile, ref = need.profile, need.ref
-    return Assignment(
-        fingerprint=ref.fingerprint,
-        group=ref.group,
-        cluster=ref.cluster,
-        priority=profile.priority,
-        interruption_penalty_dollars=upper_bound(profile.interruption_penalty_bucket),
-        reclamation_penalty_dollars=upper_bound(profile.reclamation_penalty_bucket),
-    )
 
 
 def host(machine: MachineId) -> HostRef:

@@ -25,6 +25,9 @@ from mainstay.model.errors import (
 CODE_KEY: Final = "mainstay-code"
 """The key of the trailing metadata that carries an error's code."""
 
+FENCED_EPOCH_KEY: Final = "mainstay-fenced-epoch"
+"""The key of the newest epoch that a provider has seen of the shard it refuses."""
+
 READS: Final = frozenset({Call.GET, Call.LIST})
 
 
@@ -34,6 +37,9 @@ class NotAllowed(Rejected):
     code = "not_allowed"
     what_to_do = "use a certificate that may make this call"
 
+
+_EPOCH_MAX: Final = 2**63 - 1
+_EPOCH_DIGITS_MAX: Final = len(str(_EPOCH_MAX))
 
 _BY_NUMBER: Final[Mapping[int, grpc.StatusCode]] = MappingProxyType(
     {code.value[0]: code for code in grpc.StatusCode}
@@ -71,7 +77,10 @@ def grpc_code(error: MainstayError) -> grpc.StatusCode:
 
 def trailer(error: MainstayError) -> tuple[tuple[str, str], ...]:
     """What goes beside the status, for one of us."""
-    return ((CODE_KEY, error.code),)
+    code = (CODE_KEY, error.code)
+    if isinstance(error, Fenced) and error.epoch is not None:
+        return code, (FENCED_EPOCH_KEY, str(error.epoch))
+    return (code,)
 
 
 def error_from(
@@ -80,18 +89,35 @@ def error_from(
     """The error that an answer stands for; always one of ours, whatever the peer sent."""
     if call in READS and code in _READ_AS_UNAVAILABLE:
         return Unavailable(f"{call}: {details}")
-    told = _BY_CODE.get(_told(metadata))
-    if told is not None and grpc_code(told("")) is code:
-        return told(details)
+    told = tuple(metadata)
+    error = _error(code, details, _only(told, CODE_KEY))
+    if isinstance(error, Fenced):
+        return Fenced(details, epoch=_epoch(_only(told, FENCED_EPOCH_KEY)))
+    return error
+
+
+def _error(code: grpc.StatusCode, details: str, told: str) -> MainstayError:
+    kind = _BY_CODE.get(told)
+    if kind is not None and grpc_code(kind("")) is code:
+        return kind(details)
     if code in _OTHERS:
         return _OTHERS[code](details)
     status = _contract_status(code)
     return Unavailable(f"{code.name}: {details}") if status is None else error_of(status, details)
 
 
-def _told(metadata: Metadata) -> str:
-    codes = [value for key, value in metadata if key == CODE_KEY]
-    return codes[0] if len(codes) == 1 and isinstance(codes[0], str) else ""
+def _only(metadata: Metadata, wanted: str) -> str:
+    """The text under a key; two are as good as none."""
+    values = [value for key, value in metadata if key == wanted]
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else ""
+
+
+def _epoch(text: str) -> int | None:
+    """An epoch that a fence can have; anything else is not said."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _EPOCH_DIGITS_MAX):
+        return None
+    epoch = int(text)
+    return epoch if epoch <= _EPOCH_MAX else None
 
 
 def _contract_status(code: grpc.StatusCode) -> Status | None:

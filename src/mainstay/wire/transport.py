@@ -24,28 +24,41 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 5_000),
 )
 
+KEEPALIVE_OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+"""By which a peer that is gone without a word is noticed. A server may always ask; a client only on
+a stream with traffic, because servers hang up on clients that ask often and say nothing.
+"""
+
 SERVER_OPTIONS: Final = (
     *_SIZES,
+    *KEEPALIVE_OPTIONS,
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # clients may ask that often
     ("grpc.so_reuseport", 0),  # two servers at one address are a mistake, not a pool
 )
+
+Options = Sequence[tuple[str, int]]
 
 STOP_GRACE_S: Final = 5.0
 """How long calls under way may take when a server stops."""
 
 
-def open_channel(address: str, over: Over) -> grpc.aio.Channel:
-    """A channel to `host:port`; it connects when it is first used."""
+def open_channel(address: str, over: Over, *, options: Options = ()) -> grpc.aio.Channel:
+    """A channel to `host:port`; it connects when it is first used. `options` overrule ours."""
+    given = _over(CHANNEL_OPTIONS, options)
     if isinstance(over, Plaintext):
-        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-    return grpc.aio.secure_channel(address, over.channel_credentials(), options=CHANNEL_OPTIONS)
+        return grpc.aio.insecure_channel(address, options=given)
+    return grpc.aio.secure_channel(address, over.channel_credentials(), options=given)
 
 
 @asynccontextmanager
 async def serving(
-    handlers: Sequence[grpc.GenericRpcHandler], address: str, over: Over
+    handlers: Sequence[grpc.GenericRpcHandler], address: str, over: Over, *, options: Options = ()
 ) -> AsyncIterator[str]:
     """Serve at `host:port` inside the block, which gets the address; port 0 picks a free one."""
-    server = grpc.aio.server(options=SERVER_OPTIONS)
+    server = grpc.aio.server(options=_over(SERVER_OPTIONS, options))
     server.add_generic_rpc_handlers(tuple(handlers))
     try:
         if isinstance(over, Plaintext):
@@ -59,3 +72,8 @@ async def serving(
         yield f"{address.rpartition(':')[0]}:{port}"
     finally:
         await server.stop(STOP_GRACE_S)
+
+
+def _over(ours: Options, given: Options) -> Options:
+    """Each option once: of two, gRPC would take the first."""
+    return tuple({**dict(ours), **dict(given)}.items())

@@ -59,3 +59,16 @@ def test_a_wrong_setting_is_one_line_and_a_failure(
     assert capsys.readouterr() == (
         "", "mainstay: wrong kind of value for machines: 'many': change the request\n",
     )  # fmt: skip
+
+
+def test_a_list_is_shown_as_the_environment_would_take_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("MAINSTAY_SHARD_PROVIDERS", "a=h:1, b=h:2")
+
+    assert show() == exits.DONE
+    line = next(x for x in capsys.readouterr().out.splitlines() if "shard.providers" in x)
+    assert line.split()[1] == "a=h:1,b=h:2"
+
+    assert show("-o", "json") == exits.DONE
+    assert shown(capsys)["shard.providers"] == (["a=h:1", "b=h:2"], "environment")

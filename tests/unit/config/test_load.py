@@ -20,6 +20,7 @@ class Kinds:
     count: int = 1
     share: float = 0.5
     enabled: bool = False
+    names: tuple[str, ...] = ()
 
 
 def loaded(
@@ -103,6 +104,29 @@ class TestKinds:
         with pytest.raises(Rejected, match=f"wrong kind of value for {name}: "):
             loaded({name: value})
 
+    @pytest.mark.parametrize(
+        ("text", "value"),
+        [("a=b:1,c", ("a=b:1", "c")), (" a , b ,", ("a", "b")), ("", ()), (",", ())],
+    )
+    def test_a_list_has_commas_in_the_environment(self, text: str, value: object) -> None:
+        assert loaded(environment={"MAINSTAY_KINDS_NAMES": text}).config.names == value
+
+    def test_a_list_is_an_array_in_the_file(self) -> None:
+        config, origins = loaded({"names": ["a", "b, c"]})
+
+        assert (config.names, origins["names"]) == (("a", "b, c"), Origin.FILE)
+
+    @pytest.mark.parametrize("value", ["a", 1, [1], ["a", 1], [["a"]], {"a": "b"}])
+    def test_a_list_of_anything_but_texts_is_refused(self, value: object) -> None:
+        with pytest.raises(
+            Rejected, match=r"wrong kind of value for names: .* \(a list of texts\)"
+        ):
+            loaded({"names": value})
+
+    def test_a_list_from_flags_wins_when_there_is_anything_in_it(self) -> None:
+        assert loaded({"names": ["a"]}, names=["b", "c"]).config.names == ("b", "c")
+        assert loaded({"names": ["a"]}, names=[]).config.names == ("a",)
+
     def test_a_whole_number_will_do_for_a_fraction_in_the_file(self) -> None:
         assert loaded({"share": 1}).config.share == 1.0
 
@@ -149,6 +173,19 @@ class TestFile:
         sources = read(tmp_path, "[up]\nseed = 3\n", MAINSTAY_CONFIG=str(other))
 
         assert sources.file == {"up": {"seed": 4}}
+
+    def test_a_file_that_a_flag_names_is_read_instead_of_any_other(self, tmp_path: Path) -> None:
+        for seed, name in enumerate(("mainstay.toml", "named.toml", "flag.toml")):
+            (tmp_path / name).write_text(f"[up]\nseed = {seed}\n")
+        variables = {"MAINSTAY_CONFIG": str(tmp_path / "named.toml")}
+
+        sources = load.read_sources(variables, tmp_path, file=str(tmp_path / "flag.toml"))
+
+        assert sources.file == {"up": {"seed": 2}}
+
+    def test_a_file_that_a_flag_names_must_be_there(self, tmp_path: Path) -> None:
+        with pytest.raises(Rejected, match=r"cannot read the settings file: .*gone\.toml: No such"):
+            load.read_sources({}, tmp_path, file=str(tmp_path / "gone.toml"))
 
     def test_a_file_that_was_named_must_be_there(self, tmp_path: Path) -> None:
         with pytest.raises(Rejected, match=r"cannot read the settings file: .*gone\.toml: No such"):

@@ -67,3 +67,8 @@ def test_an_invalid_machine_names_the_rule_it_breaks() -> None:
 
     assert error.rule == "host"
     assert isinstance(error, Rejected)
+
+
+def test_a_fence_says_which_epoch_was_seen_or_that_it_does_not() -> None:
+    assert Fenced("a newer life acts", epoch=7).epoch == 7
+    assert Fenced("a newer life acts").epoch is None

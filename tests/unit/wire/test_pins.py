@@ -22,11 +22,13 @@ from mainstay.wire.pb.bigfleet.v1alpha1 import (
     shardread_pb2,
 )
 from mainstay.wire.pb.mainstay.v1 import provider_pb2 as our_provider_pb2
+from mainstay.wire.pb.mainstay.v1 import shard_pb2 as our_shard_pb2
 
 OURS_FROM: Final = 1000
 PACKAGE: Final = "bigfleet.v1alpha1"
 MODULES: Final = (capacity_pb2, coordinator_pb2, provider_pb2, shard_pb2, shardread_pb2)
 PINS: Final = (Path(__file__).parent / "pins.txt").read_text()
+SHARD_PINS: Final = (Path(__file__).parent / "shard_pins.txt").read_text()
 
 OURS: Final = {
     "enum NodeSelectorRequirement.Operator: 1000 OPERATOR_GT",
@@ -176,6 +178,13 @@ def test_no_service_of_theirs_has_a_method_of_ours() -> None:
 
 def test_our_own_package_is_pinned_too() -> None:
     assert set(spoken(file_of(our_provider_pb2))) == OUR_MESSAGES
+
+
+def test_the_services_of_a_shard_are_pinned_too() -> None:
+    ours = [line.replace("mainstay.v1.", "") for line in spoken(file_of(our_shard_pb2))]
+
+    assert len(ours) > 200
+    assert sorted(ours) == sorted(pinned(SHARD_PINS))
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -16,7 +16,14 @@ from mainstay.model.errors import (
     Unavailable,
     UnknownMachine,
 )
-from mainstay.wire.status import CODE_KEY, NotAllowed, error_from, grpc_code, trailer
+from mainstay.wire.status import (
+    CODE_KEY,
+    FENCED_EPOCH_KEY,
+    NotAllowed,
+    error_from,
+    grpc_code,
+    trailer,
+)
 
 Code = grpc.StatusCode
 
@@ -100,3 +107,34 @@ def test_two_codes_are_as_good_as_none() -> None:
     twice = [*trailer(IllegalTransition("")), *trailer(IllegalTransition(""))]
 
     assert type(error_from(Code.INTERNAL, "why", metadata=twice)) is Rejected
+
+
+def fenced_with(*epochs: str | bytes) -> Fenced:
+    told = [(FENCED_EPOCH_KEY, epoch) for epoch in epochs]
+    error = error_from(Code.FAILED_PRECONDITION, "why", call=Call.CREATE, metadata=told)
+    assert isinstance(error, Fenced)
+    return error
+
+
+@pytest.mark.parametrize("epoch", [None, 0, 7, 2**63 - 1])
+def test_a_fence_tells_the_newest_epoch_that_was_seen(epoch: int | None) -> None:
+    error = Fenced("x", epoch=epoch)
+    back = error_from(grpc_code(error), error.message, metadata=trailer(error))
+
+    assert isinstance(back, Fenced)
+    assert (back.epoch, back.message) == (epoch, "x")
+
+
+def test_an_epoch_is_believed_of_a_peer_that_names_no_code() -> None:
+    assert fenced_with("12").epoch == 12
+
+
+@pytest.mark.parametrize(
+    "told", ["", "-1", "+1", " 1", "1.0", "1_000", "0x1", "\u0663", "9" * 5000, str(2**63), b"7"]
+)
+def test_an_epoch_that_no_fence_can_have_is_not_believed(told: str | bytes) -> None:
+    assert fenced_with(told).epoch is None
+
+
+def test_two_epochs_are_as_good_as_none() -> None:
+    assert fenced_with("7", "7").epoch is None

@@ -25,11 +25,13 @@ class Fences:
             return
         floor = self._floors.get(fence.shard)
         if floor is not None and fence.epoch < floor:
-            raise Fenced(f"{_shown(fence, machine)} (epoch {floor} of that shard was seen)")
+            why = f"{_shown(fence, machine)} (epoch {floor} of that shard was seen)"
+            raise Fenced(why, epoch=floor)
         mark = self._marks.get((fence.shard, machine))
         if mark is not None and fence.position <= mark:
             seen = f"epoch {mark[0]} sequence {mark[1]}"
-            raise Fenced(f"{_shown(fence, machine)} (seen for this machine: {seen})")
+            why = f"{_shown(fence, machine)} (seen for this machine: {seen})"
+            raise Fenced(why, epoch=floor)
 
     def advance(self, fence: Fence, machine: str) -> Iterator[Write]:
         """Remember a fence that passed, whatever becomes of its call."""

@@ -418,6 +418,17 @@ class TestFences:
 
         with_server(Hardware(a_slot()), scenario)
 
+    def test_a_refusal_says_the_newest_epoch_of_that_shard_and_of_no_other(self) -> None:
+        async def scenario(server: ProviderServer) -> None:
+            await server.create(CreateRequest("m-1", Fence("a", 2, 1)))
+            await server.create(CreateRequest("m-1", Fence("b", 9, 1)))
+            for stale in (Fence("a", 1, 8), Fence("a", 2, 1)):
+                with pytest.raises(Fenced) as caught:
+                    await server.create(CreateRequest("m-1", stale))
+                assert caught.value.epoch == 2
+
+        with_server(Hardware(a_slot()), scenario)
+
     def test_marks_are_per_machine_and_per_shard(self) -> None:
         async def scenario(server: ProviderServer) -> None:
             await server.create(CreateRequest("m-1", Fence("a", 5, 30)))

@@ -1,0 +1,154 @@
+"""`mainstay pause|shadow|limit|resume|retire`: tell a shard something. Each needs a reason."""
+
+import getpass
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mainstay.cli import exits, servers
+from mainstay.cli.options import Option, takes
+from mainstay.cli.words import age, lasts_s
+from mainstay.model.errors import Rejected
+from mainstay.model.questions import LiftControlRequest, RetireRequest, SetControlRequest
+from mainstay.model.views import ControlQuery, ControlRow
+
+if TYPE_CHECKING:
+    from mainstay.wire.shard_view_client import RemoteShard
+
+pause_app = typer.Typer(add_completion=False)
+shadow_app = typer.Typer(add_completion=False)
+limit_app = typer.Typer(add_completion=False)
+resume_app = typer.Typer(add_completion=False)
+retire_app = typer.Typer(add_completion=False)
+
+REASON: Final = Option("reason", str, "Why; it is kept in the audit log.", "")
+CLUSTER: Final = Option("cluster", str, "Only for this cluster; without it, the whole shard.", "")
+LASTS: Final = Option("lasts", str, "For how long: 90s, 30m, 2h, 1d.", "", ("--for",))
+
+STANCES: Final = ("pause", "shadow")
+LIMITS: Final = ("reclaim_cap", "action_limit")
+
+
+@pause_app.command()
+@takes(CLUSTER, REASON, LASTS, *servers.SERVER)
+def pause(**given: Any) -> int:
+    """Decide as ever and do nothing of it, until the time is over or `mainstay resume`."""
+    return _set(given, "pause", 0.0)
+
+
+@shadow_app.command()
+@takes(CLUSTER, REASON, LASTS, *servers.SERVER)
+def shadow(**given: Any) -> int:
+    """Do nothing, and count what would have been done."""
+    return _set(given, "shadow", 0.0)
+
+
+@limit_app.command()
+@takes(
+    Option("reclaims", float, "Most reclaims per cycle, as a share of a cluster's machines."),
+    Option("actions", int, "Most actions per cycle.", least=1),
+    CLUSTER,
+    REASON,
+    LASTS,
+    *servers.SERVER,
+)
+def limit(**given: Any) -> int:
+    """Act more slowly than the configuration allows."""
+    if (given["reclaims"] is None) == (given["actions"] is None):
+        raise typer.BadParameter("give --reclaims SHARE or --actions NUMBER, one of them")
+    if given["reclaims"] is not None:
+        return _set(given, "reclaim_cap", given["reclaims"])
+    return _set(given, "action_limit", float(given["actions"]))
+
+
+@resume_app.command()
+@takes(
+    Option("everything", bool, "Lift limits too.", False, ("--all",)),
+    CLUSTER,
+    REASON,
+    *servers.SERVER,
+)
+def resume(**given: Any) -> int:
+    """Lift pause and shadow before their time. What the configuration says stays."""
+    _require(given, "reason")
+    kinds = (*STANCES, *LIMITS) if given["everything"] else STANCES
+
+    async def lift(shard: "RemoteShard") -> list[ControlRow]:
+        in_force = (await shard.controls(ControlQuery())).rows
+        meant = [c for c in in_force if c.kind in kinds and c.cluster == given["cluster"]]
+        if not meant:
+            where = f"cluster {given['cluster']}" if given["cluster"] else "the shard"
+            raise Rejected(f"nothing holds {where} back: `mainstay get controls` lists what does")
+        return [
+            await shard.lift_control(
+                LiftControlRequest(
+                    kind=each.kind, cluster=each.cluster, reason=given["reason"], by=who()
+                )
+            )
+            for each in meant
+        ]
+
+    server = servers.only_one(servers.find_servers(given))
+    answers = servers.ask([server], lift)
+    for control in answers.given[0].value:
+        sys.stdout.write(f"Lifted {_named(control)} of shard {server.name}.\n")
+    return exits.DONE
+
+
+@retire_app.command()
+@takes(REASON, *servers.SERVER)
+def retire(
+    machine: Annotated[str, typer.Argument(metavar="MACHINE", help="Its id.")], **given: Any
+) -> int:
+    """Give up the record of a Failed machine; it is admitted again as its provider reports it."""
+    _require(given, "reason")
+    request = RetireRequest(machine=machine, reason=given["reason"], by=who())
+    found = servers.find_servers(given)
+    answers = servers.known_to_some(servers.ask(found, lambda shard: shard.retire(request)))
+    for answer in answers.given:
+        told = answer.value
+        sys.stdout.write(f"Retired {told.machine}, which had failed: {told.last_error}\n")
+    return answers.exit_code
+
+
+def _set(given: Mapping[str, Any], kind: str, value: float) -> int:
+    _require(given, "reason")
+    _require(given, "lasts")
+    request = SetControlRequest(
+        kind=kind,
+        cluster=given["cluster"],
+        value=value,
+        reason=given["reason"],
+        for_s=lasts_s(given["lasts"]),
+        by=who(),
+    )
+    server = servers.only_one(servers.find_servers(given))
+    answers = servers.ask([server], lambda shard: shard.set_control(request))
+    control = answers.given[0].value
+    lasts = age(control.expires_at_s - control.set_at_s)
+    sys.stdout.write(f"Set {_named(control)} of shard {server.name} for {lasts}.\n")
+    return exits.DONE
+
+
+def _named(control: ControlRow) -> str:
+    value = f" {control.value:g}" if control.value else ""
+    where = f" for cluster {control.cluster}" if control.cluster else ""
+    return f"{control.kind}{value}{where}"
+
+
+_FLAGS: Final = {"reason": "--reason TEXT", "lasts": "--for TIME, such as 30m"}
+
+
+def _require(given: Mapping[str, Any], name: str) -> None:
+    if not given[name].strip():
+        raise typer.BadParameter(f"{_FLAGS[name]} is required")
+
+
+def who() -> str:
+    """Who asks, as this machine knows them; a certificate says it better."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

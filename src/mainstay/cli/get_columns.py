@@ -1,0 +1,139 @@
+"""The columns of `mainstay get`, as tables."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from mainstay.cli.streaming import Column
+from mainstay.cli.words import age, amounts, counts, dollars
+from mainstay.runtime.clock import SystemClock
+
+SHORT: Final = 8
+"""So many characters of a fingerprint are shown; `explain` takes as few."""
+
+
+class Of(NamedTuple):
+    """A row, and whose it is."""
+
+    shard: str
+    row: Any
+
+
+def _plain(name: str, *, wide: bool = False) -> Column:
+    return Column(name.replace("_", " "), lambda each: getattr(each.row, name), wide)
+
+
+def _made(name: str, value: Callable[[Any], object], *, wide: bool = False) -> Column:
+    return Column(name, lambda each: value(each.row), wide)
+
+
+def _short(fingerprint: str) -> str:
+    return fingerprint[:SHORT]
+
+
+def _since(at_s: float) -> str:
+    return age(SystemClock().now_s() - at_s) if at_s else ""
+
+
+def _until(at_s: float) -> str:
+    return age(at_s - SystemClock().now_s())
+
+
+MACHINES: Final = (
+    _plain("id"),
+    _plain("state"),
+    _plain("cluster"),
+    _made("type", lambda row: row.instance_type),
+    _plain("zone"),
+    _plain("provider"),
+    _made("$/hour", lambda row: dollars(row.price_per_hour)),
+    _made("capacity", lambda row: row.capacity_type, wide=True),
+    _made("need", lambda row: _short(row.need)),
+    _plain("group", wide=True),
+    _plain("action"),
+    _made("idle", lambda row: _since(row.idle_since_s), wide=True),
+    _made("interruption", lambda row: f"{row.interruption_probability:.4f}", wide=True),
+)
+
+NEEDS: Final = (
+    _plain("cluster"),
+    _made("need", lambda row: _short(row.fingerprint)),
+    _plain("group"),
+    _plain("priority"),
+    _made("asked", lambda row: amounts(row.asked)),
+    _made("missing", lambda row: amounts(row.missing)),
+    _plain("reason"),
+    _made("age", lambda row: row.age or ""),
+    _plain("machines"),
+    _plain("parked"),
+    _made("unit", lambda row: amounts(row.min_unit), wide=True),
+    _plain("domain", wide=True),
+    _plain("asks_for", wide=True),
+)
+
+CLUSTERS: Final = (
+    _plain("cluster"),
+    _plain("connected"),
+    _plain("heard"),
+    _plain("needs"),
+    _plain("unmet"),
+    _made("machines", lambda row: counts(row.machines)),
+    _made("$/hour", lambda row: dollars(row.spend_per_hour)),
+    _made("held", lambda row: row.held_rollups or ""),
+    _made("since", lambda row: _since(row.since_s), wide=True),
+    _made("quota", lambda row: row.quota if row.limited else "any", wide=True),
+    _made("waiting", lambda row: row.waiting_frames, wide=True),
+    _made("version", lambda row: row.protocol_version, wide=True),
+)
+
+ACTIONS: Final = (
+    _plain("cycle"),
+    _plain("kind"),
+    _plain("machine"),
+    _plain("cluster"),
+    _made("need", lambda row: _short(row.need)),
+    _plain("disposition"),
+    _made("how", lambda row: row.outcome or row.reason),
+    _made("seconds", lambda row: f"{row.seconds:.1f}"),
+    _plain("provider"),
+    _plain("decided", wide=True),
+    _plain("group", wide=True),
+    _made("$/hour", lambda row: dollars(row.price_per_hour), wide=True),
+    _plain("detail", wide=True),
+)
+
+SHORTFALLS: Final = (
+    _made("need", lambda row: _short(row.fingerprint)),
+    _plain("priority"),
+    _made("missing", lambda row: amounts(row.missing)),
+    _plain("age"),
+    _plain("band"),
+    _made("reasons", lambda row: ", ".join(row.reasons)),
+    _made("clusters", lambda row: _named(row.clusters, row.clusters_in_all)),
+    _plain("needs", wide=True),
+    _plain("asks_for", wide=True),
+)
+
+PROVIDERS: Final = (
+    _plain("name"),
+    _plain("health"),
+    _plain("machines"),
+    _made("listed", lambda row: _since(row.listed_at_s) or "never"),
+    _made("failures", lambda row: row.failures or ""),
+    _plain("why"),
+    _plain("incremental", wide=True),
+)
+
+CONTROLS: Final = (
+    _plain("kind"),
+    _made("cluster", lambda row: row.cluster or "(all)"),
+    _made("value", lambda row: f"{row.value:g}" if row.value else ""),
+    _made("ends in", lambda row: _until(row.expires_at_s)),
+    _plain("by"),
+    _plain("reason"),
+    _made("set", lambda row: _since(row.set_at_s), wide=True),
+)
+
+
+def _named(clusters: tuple[str, ...], in_all: int) -> str:
+    more = in_all - len(clusters)
+    return ",".join(clusters) + (f" and {more} more" if more > 0 else "")

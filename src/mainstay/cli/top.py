@@ -1,0 +1,142 @@
+"""`mainstay top`: running shards, live. A picture on a terminal, plain text anywhere else."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from mainstay.cli import exits, servers
+from mainstay.cli.options import Option, takes
+from mainstay.cli.words import age, dollars
+from mainstay.model.action import ActionKind
+from mainstay.model.errors import MainstayError
+from mainstay.model.state import State
+from mainstay.model.views import Summary, SummaryQuery
+from mainstay.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from mainstay.processes.finding import Server
+
+app = typer.Typer(add_completion=False)
+
+INTERVAL_S: Final = 2.0
+BAR: Final = 30
+"""Characters of a full bar."""
+
+
+@app.command()
+@takes(
+    Option("once", bool, "Print once and end.", False, ("--once",)),
+    Option("interval", float, "Seconds between two looks.", INTERVAL_S, least=0.2),
+    *servers.SERVER,
+)
+def top(**given: Any) -> int:
+    """Machines by state, needs unmet, cycle time, actions, providers, sessions, spend."""
+    found = servers.find_servers(given)
+    if given["once"]:
+        answers = servers.ask(found, lambda shard: shard.summary(SummaryQuery()))
+        sys.stdout.write(screen([answer.value for answer in answers.given]))
+        return answers.exit_code
+    with contextlib.suppress(KeyboardInterrupt):
+        _live(found, given["interval"])
+    return exits.DONE
+
+
+def _live(found: "Sequence[Server]", interval_s: float) -> None:
+    if not sys.stdout.isatty():
+        asyncio.run(_looked(found, interval_s, print_plain))
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(), screen=True, auto_refresh=False) as live:
+        asyncio.run(_looked(found, interval_s, lambda text: live.update(Text(text), refresh=True)))
+
+
+def print_plain(text: str) -> None:
+    """A look after the other, with a line between them."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+async def _looked(found: "Sequence[Server]", interval_s: float, show: Any) -> None:
+    while True:
+        try:
+            answers = await servers.ask_all(found, lambda shard: shard.summary(SummaryQuery()))
+            missing = [error.message for error in answers.missing]
+            show(screen([answer.value for answer in answers.given], missing))
+        except MainstayError as error:
+            show(f"{error.message}: {error.what_to_do}\n")
+        await asyncio.sleep(interval_s)
+
+
+def screen(told: Sequence[Summary], missing: Sequence[str] = ()) -> str:
+    """Every shard, one after the other."""
+    now_s = SystemClock().now_s()
+    lines = [line for summary in told for line in (*_lines(summary, now_s), "")]
+    lines += [f"not reachable: {each}" for each in missing]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _lines(told: Summary, now_s: float) -> Iterator[str]:
+    stamp = told.stamp
+    if not stamp.cycle:
+        yield f"Shard {stamp.shard}, epoch {told.epoch}: has not finished its first cycle"
+        yield from _providers(told, now_s)
+        return
+    ago = age(now_s - stamp.at_s)
+    yield f"Shard {stamp.shard}, epoch {told.epoch}, cycle {stamp.cycle}, {ago} ago"
+    if told.not_acting:
+        yield f"NOT ACTING: {told.not_acting}"
+    if told.controls:
+        yield f"{told.controls} live controls: `mainstay get controls`"
+    yield ""
+    yield from _machines(told)
+    yield ""
+    parked = f", {told.parked} parked" if told.parked else ""
+    yield f"needs     {told.needs:,}, {told.unmet:,} unmet{parked}"
+    held = f", {told.held_rollups} with a held roll-up" if told.held_rollups else ""
+    yield f"clusters  {told.clusters:,} with needs, {told.connected:,} connected{held}"
+    yield f"cycle     {_cycle(told)}"
+    planned = (f"{told.planned[kind]:,} {kind}" for kind in ActionKind if kind in told.planned)
+    yield f"planned   {', '.join(planned) or 'nothing'}"
+    yield (
+        f"actions   {told.actions_per_minute:,.0f} per minute, {told.queued:,} queued,"
+        f" {told.in_flight:,} in flight"
+    )
+    yield f"spend     {_spend(told)}"
+    yield ""
+    yield from _providers(told, now_s)
+
+
+def _machines(told: Summary) -> Iterator[str]:
+    total = sum(told.machines.values())
+    yield f"{total:,} machines"
+    for state in State:
+        if count := told.machines.get(str(state), 0):
+            bar = "#" * max(1, round(BAR * count / total))
+            yield f"  {state!s:<12} {count:>10,}  {bar}"
+
+
+def _cycle(told: Summary) -> str:
+    total = sum(told.seconds.values())
+    parts = sorted(told.seconds.items(), key=lambda part: -part[1])
+    named = ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in parts[:4])
+    return f"{total * 1000:.0f} ms" + (f" ({named})" if named else "")
+
+
+def _spend(told: Summary) -> str:
+    by_state = told.spend_per_hour
+    idle = by_state.get(str(State.IDLE), 0.0)
+    return f"${dollars(sum(by_state.values()))} per hour, ${dollars(idle)} of it idle"
+
+
+def _providers(told: Summary, now_s: float) -> Iterator[str]:
+    for each in told.providers:
+        listed = f"listed {age(now_s - each.listed_at_s)} ago" if each.listed_at_s else "not listed"
+        why = f": {each.why}" if each.why else ""
+        yield f"provider  {each.name} {each.health}, {each.machines:,} machines, {listed}{why}"

@@ -1,0 +1,117 @@
+"""`mainstay whatif`: what a change would do, without doing it."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import typer
+
+from mainstay.cli import servers
+from mainstay.cli.changes import addition, price, quota, rack
+from mainstay.cli.options import Option, takes
+from mainstay.cli.output import Format, Row, write
+from mainstay.cli.words import amounts, dollars, percent
+from mainstay.model.action import ActionKind
+from mainstay.model.questions import NeedChange, WhatIfAnswer, WhatIfQuery
+
+app = typer.Typer(add_completion=False)
+
+SHOWN: Final = 20
+"""So many needs and machines are named in a table."""
+
+
+@app.command()
+@takes(
+    Option("lose_zone", list[str], "Every machine of this zone is gone."),
+    Option("drain_rack", list[str], "Every machine of this rack is gone (or KEY=VALUE)."),
+    Option("price", list[str], "SELECTOR=FACTOR: type=p4d=2, capacity=spot,zone=z1=1.5, *=2."),
+    Option("add", list[str], "CLUSTER:RESOURCE=AMOUNT,...: more is asked for."),
+    Option("quota", list[str], "CLUSTER=N or PROVIDER/REGION=N; N may be `any`."),
+    Option("form", Format, "How to print the answer.", Format.TABLE, ("--output", "-o")),
+    *servers.SERVER,
+)
+def whatif(**given: Any) -> int:
+    """Decide on the live state as it is and as it would be, and compare. Nothing is done.
+
+    With --add also: priority=N, unit.RESOURCE=AMOUNT, where.KEY=VALUE, same=KEY.
+    """
+    query = WhatIfQuery(
+        lost_zones=tuple(given["lose_zone"] or ()),
+        lost=tuple(map(rack, given["drain_rack"] or ())),
+        prices=tuple(map(price, given["price"] or ())),
+        additions=tuple(map(addition, given["add"] or ())),
+        quotas=tuple(map(quota, given["quota"] or ())),
+    )
+    if query == WhatIfQuery():
+        raise typer.BadParameter("name a change, such as --lose-zone ZONE")
+    found = servers.find_servers(given)
+    answers = servers.known_to_some(servers.ask(found, lambda shard: shard.what_if(query)))
+    _write([answer.value for answer in answers.given], given["form"])
+    return answers.exit_code
+
+
+def _write(told: Sequence[WhatIfAnswer], form: Format) -> None:
+    documents = [_document(each) for each in told]
+    match form:
+        case Format.JSON:
+            sys.stdout.write(json.dumps(documents, indent=2) + "\n")
+        case Format.YAML:
+            import yaml
+
+            sys.stdout.write(yaml.safe_dump(documents, sort_keys=False))
+        case _:
+            for each in told:
+                _print(each)
+
+
+def _document(told: WhatIfAnswer) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(told)))
+    stamp = plain.pop("stamp")
+    return {"shard": stamp["shard"], "cycle": stamp["cycle"], **plain}
+
+
+def _print(told: WhatIfAnswer) -> None:
+    out = sys.stdout.write
+    out(f"Shard {told.stamp.shard}, on the plan of cycle {told.stamp.cycle}. Nothing was done.\n\n")
+    write(_actions(told.actions_before, told.actions_after), Format.TABLE)
+    before, after = told.cost_before, told.cost_after
+    change = percent(before, after)
+    out(f"\nDollars per hour: {dollars(before)} before, {dollars(after)} after{change}.\n")
+    _needs("No longer served in full", told.unsatisfied, told.unsatisfied_count)
+    _needs("Served in full only then", told.satisfied, told.satisfied_count)
+    _needs("Missing another amount", told.moved, told.moved_count)
+    _machines("Drained only then", told.drained, told.drained_count)
+    _machines("No longer drained", told.spared, told.spared_count)
+
+
+def _actions(before: Mapping[str, int], after: Mapping[str, int]) -> list[Row]:
+    rows: list[Row] = [
+        {"action": str(kind), "before": before.get(kind, 0), "after": after.get(kind, 0)}
+        for kind in ActionKind
+        if kind in before or kind in after
+    ]
+    return rows or [{"action": "(none)", "before": 0, "after": 0}]
+
+
+def _needs(what: str, changes: Sequence[NeedChange], count: int) -> None:
+    if not count:
+        return
+    sys.stdout.write(f"\n{what}: {count}\n")
+    for each in changes[:SHOWN]:
+        name = "/".join(filter(None, (each.cluster, each.fingerprint[:8], each.group)))
+        before, after = amounts(each.before) or "nothing", amounts(each.after) or "nothing"
+        sys.stdout.write(f"  {name}: missed {before}, would miss {after}\n")
+    _more(count, len(changes[:SHOWN]))
+
+
+def _machines(what: str, machines: Sequence[str], count: int) -> None:
+    if count:
+        sys.stdout.write(f"\n{what}: {count}\n  {' '.join(machines[:SHOWN])}\n")
+        _more(count, len(machines[:SHOWN]))
+
+
+def _more(count: int, shown: int) -> None:
+    if count > shown:
+        sys.stdout.write(f"  and {count - shown:,} more; -o json names the first hundred\n")

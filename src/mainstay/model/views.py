@@ -1,0 +1,316 @@
+"""What a shard tells people and tools, and what they may ask of it, as values.
+
+Plain words and numbers: whoever reads them knows neither the engine nor the wire. Field names are
+those of proto/mainstay/v1/shard.proto, so that one rule carries them all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mainstay.model.state import State
+
+CHUNK: Final = 1_000
+"""So many machines go into one message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """Whose answer it is, and which cycle it is about."""
+
+    shard: str
+    cycle: int = 0
+    """Zero: nothing was computed yet, which is not the same as nothing."""
+
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineQuery:
+    """Which machines. What is empty is not asked; a limit of zero is none."""
+
+    states: tuple[State, ...] = ()
+    cluster: str = ""
+    instance_type: str = ""
+    zone: str = ""
+    provider: str = ""
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineRow:
+    """One machine."""
+
+    id: str
+    state: State
+    cluster: str = ""
+    """It is bound to it, or being created for it."""
+
+    instance_type: str = ""
+    zone: str = ""
+    capacity_type: str = ""
+    provider: str = ""
+    price_per_hour: float = 0.0
+    interruption_probability: float = 0.0
+    need: str = ""
+    """Fingerprint of the need that claims it."""
+
+    group: str = ""
+    action: str = ""
+    """What the plan does with it."""
+
+    idle_since_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineRows:
+    """A chunk of an answer."""
+
+    stamp: Stamp
+    matched: int = 0
+    """Before the limit."""
+
+    rows: tuple[MachineRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedQuery:
+    """Which needs."""
+
+    cluster: str = ""
+    unmet: bool = False
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedRow:
+    """One need, as the last cycle saw it."""
+
+    cluster: str
+    fingerprint: str
+    group: str = ""
+    priority: int = 0
+    asked: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    """Empty when it is satisfied."""
+
+    age: int = 0
+    """Cycles for which its kind has been short."""
+
+    machines: int = 0
+    parked: bool = False
+    domain: str = ""
+    asks_for: str = ""
+    """Requirements and spread, for people."""
+
+    min_unit: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedRows:
+    """Needs in the order in which they are served."""
+
+    stamp: Stamp
+    matched: int = 0
+    rows: tuple[NeedRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQuery:
+    """Which clusters."""
+
+    cluster: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRow:
+    """One cluster: connected, or with machines or needs here."""
+
+    cluster: str
+    connected: bool = False
+    heard: bool = False
+    """Whether it has told its demand since the shard started."""
+
+    since_s: float = 0.0
+    protocol_version: str = ""
+    needs: int = 0
+    unmet: int = 0
+    machines: Mapping[str, int] = field(default_factory=dict)
+    """By name of the state."""
+
+    spend_per_hour: float = 0.0
+    held_rollups: int = 0
+    waiting_frames: int = 0
+    quota: int = 0
+    limited: bool = False
+    """Whether `quota` means anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRows:
+    """Clusters by name."""
+
+    stamp: Stamp
+    rows: tuple[ClusterRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionQuery:
+    """Which of the last actions."""
+
+    cluster: str = ""
+    machine: str = ""
+    disposition: str = ""
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRow:
+    """What became of one action."""
+
+    cycle: int
+    decided: int
+    kind: str
+    machine: str
+    cluster: str = ""
+    need: str = ""
+    group: str = ""
+    provider: str = ""
+    disposition: str = ""
+    reason: str = ""
+    outcome: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    price_per_hour: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRows:
+    """The newest first."""
+
+    stamp: Stamp
+    matched: int = 0
+    rows: tuple[ActionRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortfallQuery:
+    """All of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortfallRow:
+    """What is missing for one kind of need over all clusters."""
+
+    fingerprint: str
+    priority: int = 0
+    missing: Mapping[str, str] = field(default_factory=dict)
+    age: int = 0
+    band: str = ""
+    needs: int = 0
+    """How many rows of demand it is."""
+
+    clusters: tuple[str, ...] = ()
+    """The first of them; `clusters_in_all` counts the rest too."""
+
+    clusters_in_all: int = 0
+    reasons: tuple[str, ...] = ()
+    asks_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortfallRows:
+    """The most important first."""
+
+    stamp: Stamp
+    rows: tuple[ShortfallRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderQuery:
+    """All of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderRow:
+    """One provider of a shard."""
+
+    name: str
+    health: str = ""
+    machines: int = 0
+    why: str = ""
+    failures: int = 0
+    listed_at_s: float = 0.0
+    """Zero: never."""
+
+    incremental: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderRows:
+    """By name."""
+
+    stamp: Stamp
+    rows: tuple[ProviderRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlQuery:
+    """All of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRow:
+    """A live control: somebody restricts what the shard does, for a reason and for a time."""
+
+    kind: str
+    cluster: str = ""
+    """Empty: the whole shard."""
+
+    value: float = 0.0
+    reason: str = ""
+    by: str = ""
+    set_at_s: float = 0.0
+    expires_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRows:
+    """In force now."""
+
+    stamp: Stamp
+    rows: tuple[ControlRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryQuery:
+    """Of the whole shard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A shard in a few numbers."""
+
+    stamp: Stamp
+    epoch: int = 0
+    not_acting: str = ""
+    """Why the shard does not act; empty when it does."""
+
+    machines: Mapping[str, int] = field(default_factory=dict)
+    spend_per_hour: Mapping[str, float] = field(default_factory=dict)
+    """Dollars by state of the machine; a quota slot costs nothing."""
+
+    needs: int = 0
+    unmet: int = 0
+    parked: int = 0
+    clusters: int = 0
+    connected: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    planned: Mapping[str, int] = field(default_factory=dict)
+    queued: int = 0
+    in_flight: int = 0
+    actions_per_minute: float = 0.0
+    controls: int = 0
+    held_rollups: int = 0
+    providers: tuple[ProviderRow, ...] = ()

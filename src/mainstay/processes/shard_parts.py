@@ -1,0 +1,387 @@
+"""A shard put together from its settings: the only place where its parts meet.
+
+Links, data directory, clock, randomness and what runs beside the loop come from outside, so that a
+test puts the same shard together around other ones.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+
+from mainstay.config.shard import ShardConfig
+from mainstay.engine.policy import Policy
+from mainstay.engine.preempt import LONGEST_GRACE_S
+from mainstay.inventory.inventory import Inventory
+from mainstay.model.ids import ClusterId
+from mainstay.model.machine import Machine
+from mainstay.model.need import Requirement
+from mainstay.model.state import State
+from mainstay.runtime.aside import Aside
+from mainstay.runtime.clock import Clock
+from mainstay.shard.absence import AbsenceOptions
+from mainstay.shard.acting import Acting
+from mainstay.shard.backoff import BackOff
+from mainstay.shard.breaker import BreakerOptions, Breakers
+from mainstay.shard.calling import Caller, CallOptions, FenceCounter
+from mainstay.shard.controls import Controls
+from mainstay.shard.cycle import Cycled, Parts
+from mainstay.shard.datadir import DataDir
+from mainstay.shard.demand import DemandBook
+from mainstay.shard.domains import Domains
+from mainstay.shard.executor import Executor, ExecutorOptions
+from mainstay.shard.feeds import Feed, FeedOptions
+from mainstay.shard.intake import IntakeOptions
+from mainstay.shard.journal import ShardJournal
+from mainstay.shard.latency import Latency
+from mainstay.shard.ledger import Ledger
+from mainstay.shard.live import LiveShard
+from mainstay.shard.metrics import ShardMetrics, Standing
+from mainstay.shard.moves import Moves
+from mainstay.shard.overdue import Overdue, OverdueOptions
+from mainstay.shard.ports import Link
+from mainstay.shard.quarantine import QuarantineRule
+from mainstay.shard.rails import Limits, Restrictions, Stance
+from mainstay.shard.reconcile import ReconcileOptions, Reconciler
+from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
+from mainstay.shard.shard import Shard, ShardOptions
+from mainstay.shard.telling import Books
+from mainstay.shard.tools import Tools
+
+FIRST_LIST_MARGIN_S: Final = 5.0
+
+Beside = Callable[[], Coroutine[Any, Any, None]]
+"""Runs until it is cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a shard is given from outside."""
+
+    links: Mapping[str, Link]
+    """By the name of the provider."""
+
+    data: DataDir
+    journal: ShardJournal
+    metrics: ShardMetrics
+    clock: Clock
+    random: Random
+    aside: Aside
+    beside: tuple[Beside, ...] = ()
+    """What else runs as long as the shard does."""
+
+    seen: Callable[[Cycled], None] = lambda _: None
+    """Sees every cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A shard, ready to run."""
+
+    shard: Shard
+    sessions: Sessions
+    live: LiveShard
+    domains: Domains
+
+
+def policy_of(config: ShardConfig) -> Policy:
+    """The engine's knobs."""
+    return Policy(
+        hold_on_demand_s=config.hold_on_demand_s,
+        hold_spot_s=config.hold_spot_s,
+        park_after=config.park_after,
+        reprobe_every=config.reprobe_every,
+    )
+
+
+def assembled(config: ShardConfig, around: Surroundings) -> Assembled:
+    """The shard of a configuration, in its surroundings. Nothing runs yet."""
+    return _Assembly(config, around).assembled()
+
+
+class _Assembly:
+    """The parts that nearly all others need, made first."""
+
+    def __init__(self, config: ShardConfig, around: Surroundings) -> None:
+        self._config, self._around = config, around
+        self._inventory = Inventory()
+        self._ledger = Ledger(around.clock)
+        self._acting = Acting()
+        self._backoff = BackOff(around.clock)
+        self._breakers = Breakers(around.clock, around.journal, _breaker_options(config))
+        self._demand = DemandBook(
+            around.clock, around.journal, _quarantine_rule(config), latency=Latency(around.clock)
+        )
+        self._sessions = Sessions(
+            SessionTools(
+                rollups=self._demand,
+                journal=around.journal,
+                clock=around.clock,
+                aside=around.aside,
+                random=around.random,
+                machines_of=self._machines_of,
+                on_demand=self._demanded,
+            ),
+            SessionOptions(
+                epoch=around.data.epoch,
+                hint_interval_s=config.hint_interval_s,
+                slow_reader_s=config.slow_reader_s,
+            ),
+        )
+        self._moves = Moves(self._inventory, self._ledger, self._sessions, around.clock)
+        self._domains = Domains(_domains_of(config, around.data), save=around.data.domains.keep)
+        self._controls = Controls(
+            around.clock, around.journal, around.data.controls, _fixed(config)
+        )
+        self._shard: Shard | None = None
+
+    def assembled(self) -> Assembled:
+        """Everything, connected."""
+        config, around = self._config, self._around
+        tools, reconciler = self._tools(), self._reconciler()
+        sources = tuple(around.links)
+        options = ExecutorOptions(workers=config.workers, deadline_s=config.action_deadline_s)
+        executor = Executor(tools, sources, options, on_room=self._wake)
+        parts = Parts(
+            inventory=self._inventory,
+            reconciler=reconciler,
+            demand=self._demand,
+            controls=self._controls,
+            acting=self._acting,
+            backoff=self._backoff,
+            breakers=self._breakers,
+            overdue=Overdue(tools, sources, _overdue_options(config)),
+            executor=executor,
+            publish=self._sessions.publish,
+            quota=lambda: around.data.quota.value,
+            journal=around.journal,
+            clock=around.clock,
+            aside=around.aside,
+        )
+        shard = Shard(
+            parts, _shard_options(config), beside=around.beside, observe=self._observe(parts)
+        )
+        self._shard = shard
+        live = LiveShard(
+            shard_id=config.shard_id,
+            epoch=around.data.epoch,
+            shard=shard,
+            inventory=self._inventory,
+            ledger=self._ledger,
+            reconciler=reconciler,
+            sessions_=self._sessions,
+            demand=self._demand,
+            controls_=self._controls,
+            acting=self._acting,
+            executor=executor,
+            journal=around.journal,
+            clock=around.clock,
+        )
+        return Assembled(shard, self._sessions, live, self._domains)
+
+    def _tools(self) -> Tools:
+        config, around = self._config, self._around
+        fences = FenceCounter(config.shard_id, around.data.epoch)
+        callers = {
+            name: Caller(
+                source=name,
+                link=link,
+                fences=fences,
+                acting=self._acting,
+                journal=around.journal,
+                clock=around.clock,
+                random=around.random,
+                options=CallOptions(timeout_s=config.call_timeout_s),
+            )
+            for name, link in around.links.items()
+        }
+        return Tools(
+            inventory=self._inventory,
+            ledger=self._ledger,
+            moves=self._moves,
+            clusters=_Timed(self._sessions, around.metrics, around.clock),
+            callers=callers,
+            journal=around.journal,
+            failures=self._breakers,
+            clock=around.clock,
+            backoff=self._backoff,
+            acting=self._acting,
+            configured=self._configured,
+            default_grace_s=config.default_grace_s,
+        )
+
+    def _reconciler(self) -> Reconciler:
+        config, around = self._config, self._around
+        options = FeedOptions(
+            list_timeout_s=config.list_timeout_s, full_every=config.full_list_every
+        )
+        feeds = [
+            Feed(name, link, around.clock, options, journal=around.journal)
+            for name, link in around.links.items()
+        ]
+        books = Books(
+            inventory=self._inventory,
+            ledger=self._ledger,
+            moves=self._moves,
+            journal=around.journal,
+            failures=self._breakers,
+            clock=around.clock,
+            configured=self._configured,
+        )
+        absence = AbsenceOptions(
+            missing_min=config.list_missing_min,
+            missing_percent=round(100 * config.list_missing_fraction),
+        )
+        return Reconciler(
+            books,
+            feeds,
+            domains=self._domains,
+            options=ReconcileOptions(intake=IntakeOptions(absence=absence)),
+        )
+
+    def _machines_of(self, cluster: ClusterId) -> Iterator[Machine]:
+        """One by one, as they stand when each is asked for."""
+        snapshot = self._inventory.snapshot()
+        if cluster not in snapshot.clusters:
+            return
+        rows = np.flatnonzero(snapshot.cluster == snapshot.clusters.index(cluster))
+        for row in rows[snapshot.state[rows] != State.UNSPECIFIED]:
+            name = snapshot.machine_ids(np.array([row]))[0]
+            if name in self._inventory:
+                record = self._inventory.machine(name)
+                if record.cluster == cluster:
+                    yield record
+
+    def _configured(self, machine: Machine) -> None:
+        """Somebody has waited for this."""
+        fingerprint = machine.assignment.fingerprint
+        if machine.cluster and fingerprint:
+            seconds = self._demand.latency.configured(machine.cluster, fingerprint)
+            if seconds is not None:
+                self._around.metrics.provisioned(seconds)
+
+    def _observe(self, parts: Parts) -> Callable[[Cycled, float | None], None]:
+        metrics, data = self._around.metrics, self._around.data
+
+        def observe(cycled: Cycled, waited_s: float | None) -> None:
+            seconds = cycled.published.seconds
+            metrics.observe_cycle(sum(seconds.values()), seconds)
+            if waited_s is not None:
+                metrics.decided_after(waited_s)
+            metrics.observe_figures(cycled.thought.figures)
+            restrictions = cycled.thought.given.restrictions
+            metrics.observe_standing(
+                Standing(
+                    sessions=len(self._sessions),
+                    quarantined=len(self._demand.held),
+                    breakers_open=len(self._breakers.open_until_s),
+                    paused=restrictions.shard is Stance.PAUSE,
+                    shadowing=restrictions.shard is Stance.SHADOW,
+                    acting=not self._acting.why,
+                    ready=parts.reconciler.ready,
+                    epoch=data.epoch,
+                    queue_depth=parts.executor.depth,
+                    in_flight=parts.executor.in_flight,
+                    providers=parts.reconciler.facts(),
+                )
+            )
+            self._around.journal.observe()
+            for cluster in cycled.looked.replay:
+                self._sessions.replay(cluster)
+            self._around.seen(cycled)
+
+        return observe
+
+    def _demanded(self) -> None:
+        if self._shard is not None:
+            self._shard.demanded()
+
+    def _wake(self) -> None:
+        if self._shard is not None:
+            self._shard.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """The clusters, with how long they take to answer."""
+
+    clusters: Sessions
+    metrics: ShardMetrics
+    clock: Clock
+
+    async def bootstrap(
+        self, cluster: ClusterId, requirements: Sequence[Requirement], *, timeout_s: float
+    ) -> bytes:
+        since_s = self.clock.elapsed_s()
+        blob = await self.clusters.bootstrap(cluster, requirements, timeout_s=timeout_s)
+        self.metrics.bootstrap_answered(self.clock.elapsed_s() - since_s)
+        return blob
+
+    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
+        return self.clusters.reclaim(
+            machine, grace_s=grace_s, preemptor_priority=preemptor_priority
+        )
+
+    def tell(self, cluster: ClusterId, machine: Machine) -> None:
+        self.clusters.tell(cluster, machine)
+
+
+def _domains_of(config: ShardConfig, data: DataDir) -> frozenset[tuple[str, str]] | None:
+    """What was assigned last; before anything was, what the configuration says, or everything."""
+    if data.domains.value is not None:
+        return data.domains.value
+    return config.domain_labels or None
+
+
+def _fixed(config: ShardConfig) -> Restrictions:
+    stance = Stance.SHADOW if config.dry_run else Stance.ACT
+    return Restrictions(
+        shard=Stance.PAUSE if config.actuation_paused else stance,
+        limits=Limits(
+            reclaim_fraction_max=config.reclaim_fraction_max,
+            actions_per_cycle_max=config.actions_per_cycle_max,
+        ),
+    )
+
+
+def _quarantine_rule(config: ShardConfig) -> QuarantineRule:
+    return QuarantineRule(
+        enabled=config.quarantine,
+        rows_min=config.quarantine_rows_min,
+        keep_fraction=config.quarantine_keep_fraction,
+        confirmations=config.quarantine_confirmations,
+    )
+
+
+def _breaker_options(config: ShardConfig) -> BreakerOptions:
+    return BreakerOptions(
+        rack_key=config.breaker_rack_label,
+        window_s=config.breaker_window_s,
+        failures_min=config.breaker_failures_min,
+        share_of_machines=config.breaker_machine_fraction,
+        share_of_ends=config.breaker_end_fraction,
+        open_s=config.breaker_open_s,
+        open_longest_s=config.breaker_open_max_s,
+    )
+
+
+def _overdue_options(config: ShardConfig) -> OverdueOptions:
+    return OverdueOptions(
+        deadlines_s={
+            State.CREATING: config.creating_deadline_s,
+            State.CONFIGURING: config.configuring_deadline_s,
+            State.DRAINING: config.draining_deadline_s + LONGEST_GRACE_S,
+            State.DELETING: config.deleting_deadline_s,
+        }
+    )
+
+
+def _shard_options(config: ShardConfig) -> ShardOptions:
+    return ShardOptions(
+        cycle_interval_s=config.cycle_interval_s,
+        audit_every=config.decision_audit_every,
+        first_list_s=config.list_timeout_s + FIRST_LIST_MARGIN_S,
+        policy=policy_of(config),
+    )

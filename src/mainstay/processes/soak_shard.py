@@ -1,0 +1,283 @@
+"""`mainstay soak shard`: a shard is killed again and again, and nothing may come of it.
+
+A shard process, two providers with faults on, many clusters with changing demand. The shard dies by
+SIGKILL at moments that nobody chose; every life must decide again soon, from what its providers
+tell it alone. At the end all comes to rest, and everybody must believe the same.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from mainstay.model.errors import Rejected
+from mainstay.model.state import State
+from mainstay.model.views import MachineRow, Summary
+from mainstay.processes.asking import counted
+from mainstay.processes.cluster_sim import ClustersSpec, SimulatedClusters
+from mainstay.processes.soak_laws import (
+    Held,
+    disagreements,
+    drained_without_cause,
+    forgotten,
+    late,
+    owned_twice,
+    shared,
+)
+from mainstay.processes.soak_lives import Fleet, Life, Lives
+from mainstay.runtime.children import Children
+from mainstay.runtime.clock import Clock
+from mainstay.session.client import ClientTools
+from mainstay.session.reconnect import ReconnectOptions
+from mainstay.wire.tls import Plaintext
+
+DECIDES_S: Final = 5.0
+"""What we promise: the time from a start to the first decision."""
+
+MARGIN: Final = 3.0
+"""What the promise is judged with, since the machines are shared."""
+
+QUIET_CYCLES: Final = 3
+QUIET_S: Final = 180.0
+"""How long all may take to come to rest."""
+
+LOOK_S: Final = 0.1
+
+EARLY: Final = 4
+"""One kill in so many comes before the shard has decided anything."""
+
+FAULTS: Final[Mapping[str, str]] = {
+    "failures": "create=0.02, configure=0.01, drain=0.01",
+    "late_acks_s": "0.2",
+    "lost_acks": "0.01",
+    "losses_per_hour": "0.2",
+}
+STEPS: Final = "mainstay_provider_steps_total"
+INJECTED: Final = "mainstay_provider_faults_total"
+MOVING: Final = (State.CREATING, State.CONFIGURING, State.DRAINING, State.DELETING)
+
+NO_FAULTS: Final[Mapping[str, str]] = {
+    "failures": "", "late_acks_s": "0", "lost_acks": "0",
+    "losses_per_hour": "0",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakSpec:
+    """How large, how often, how fast."""
+
+    machines: int = 100_000
+    clusters: int = 50
+    demand: int = 60
+    """Machines that a cluster asks for, on average."""
+
+    kills: int = 20
+    seed: int = 1
+    cycle_interval_s: float = 1.0
+    step_s: float = 2.0
+    """Between two changes of demand."""
+
+    longest_life_s: float = 6.0
+    """A life is ended at most so long after its first decision."""
+
+    def __post_init__(self) -> None:
+        if self.machines < 200 or self.clusters < 1 or self.kills < 0:
+            raise Rejected(f"a soak has 200 machines, a cluster, and no fewer kills than 0: {self}")
+
+
+@dataclass(slots=True)
+class Soaked:
+    """What was seen, and which laws were broken."""
+
+    starts_s: list[float] = field(default_factory=list)
+    """From the start of a life to its first decision, of those that lived to see it."""
+
+    kills: int = 0
+    killed_early: int = 0
+    drains: int = 0
+    withdrawn: int = 0
+    lost_hosts: int = 0
+    failed_steps: int = 0
+    bootstraps: int = 0
+    serving: int = 0
+    same_need: int = 0
+    """Of these, how many serve the need that their echo names."""
+
+    asked: int = 0
+    sessions: int = 0
+    rested_s: float = 0.0
+    epoch: int = 0
+    broken: list[str] = field(default_factory=list)
+
+    def answer(self) -> dict[str, object]:
+        """All of it, with the figures that are promised."""
+        ranked = sorted(self.starts_s)
+        return {
+            **dataclasses.asdict(self),
+            "first_decision_p50_s": ranked[len(ranked) // 2],
+            "first_decision_max_s": ranked[-1],
+            "over_promise": sum(each > DECIDES_S for each in ranked),
+        }
+
+
+async def soak(
+    spec: SoakSpec, children: Children, clock: Clock, say: Callable[[str], None]
+) -> Soaked:
+    """Run it all; every process is the caller's to end, and ends with `children`."""
+    return await _Soak(spec, children, clock, say).run()
+
+
+class _Soak:
+    def __init__(
+        self, spec: SoakSpec, children: Children, clock: Clock, say: Callable[[str], None]
+    ) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._say = say
+        self._random = Random(f"soak/{spec.seed}")
+        self._fleet = Fleet(children, machines=spec.machines, seed=spec.seed)
+        self._lives = Lives(children, clock, cycle_interval_s=spec.cycle_interval_s)
+        self._soaked = Soaked()
+
+    async def run(self) -> Soaked:
+        soaked, spec = self._soaked, self._spec
+        await self._fleet.start()
+        self._say(f"{spec.machines:,} machines at two providers; the shard starts")
+        life = await self._lives.begin(self._fleet.addresses())
+        soaked.starts_s.append(await life.decided(self._fleet.machines))
+        clusters = self._clusters(life.address)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._fleet.close)
+            await stack.enter_async_context(clusters.connected())
+            clusters.step()
+            await self._rest(life)
+            self._say(f"{self._heard(clusters)}; faults on, {spec.kills} kills to come")
+            await self._fleet.strike(FAULTS)
+            life = await self._kill(life, clusters)
+            await self._fleet.strike(NO_FAULTS)
+            self._say("faults off; waiting for rest")
+            began_s = self._clock.elapsed_s()
+            summary = await self._rest(life)
+            soaked.rested_s = round(self._clock.elapsed_s() - began_s, 1)
+            await self._judge(life, clusters, summary)
+        return soaked
+
+    def _clusters(self, address: str) -> SimulatedClusters:
+        spec = self._spec
+        wanted = ClustersSpec(
+            clusters=spec.clusters, machines=spec.demand, name="soak", seed=spec.seed, exact=True
+        )
+        tools = ClientTools(reconnect=ReconnectOptions(shortest_s=0.1, longest_s=1.0))
+        return SimulatedClusters(wanted, address, Plaintext(), tools)
+
+    async def _kill(self, life: Life, clusters: SimulatedClusters) -> Life:
+        """All the kills, while demand goes on changing; the life that is left."""
+        async with asyncio.TaskGroup() as tasks:
+            stepping = tasks.create_task(self._step(clusters))
+            for number in range(self._spec.kills):
+                await self._live(number)
+                life.kill()
+                self._soaked.kills += 1
+                life = await self._next(number)
+            stepping.cancel()
+        return life
+
+    async def _live(self, number: int) -> None:
+        await asyncio.sleep(self._random.uniform(0.0, self._spec.longest_life_s))
+        self._say(f"kill {number + 1}")
+
+    async def _next(self, number: int) -> Life:
+        """The next life that comes to a decision."""
+        life = await self._lives.begin(self._fleet.addresses())
+        if number % EARLY == EARLY - 1:
+            await asyncio.sleep(self._random.uniform(0.05, 1.5))
+            life.kill()
+            self._soaked.kills += 1
+            self._soaked.killed_early += 1
+            life = await self._lives.begin(self._fleet.addresses())
+        self._soaked.starts_s.append(await life.decided(self._fleet.machines))
+        rows = await life.rows(State.CONFIGURED)
+        provider = {name: each.held for name, each in (await self._fleet.book()).items()}
+        self._broke(forgotten(provider, book_of(rows)))
+        return life
+
+    async def _step(self, clusters: SimulatedClusters) -> None:
+        """Demand changes, and nobody may own what another owns."""
+        while True:
+            await asyncio.sleep(self._spec.step_s)
+            clusters.step()
+            self._broke(shared(clusters.serving()))
+
+    async def _rest(self, life: Life) -> Summary:
+        """Until nothing is planned and nothing is on its way, for a few cycles."""
+        quiet, last = 0, await life.summary()
+        until_s = self._clock.elapsed_s() + QUIET_S
+        while quiet <= QUIET_CYCLES:
+            await asyncio.sleep(LOOK_S)
+            summary = await life.summary()
+            if summary.stamp.cycle != last.stamp.cycle:
+                quiet = quiet + 1 if is_quiet(summary, self._spec.clusters) else 0
+            last = summary
+            if self._clock.elapsed_s() > until_s:
+                self._broke([f"no rest within {QUIET_S:g} s: {summary}"])
+                break
+        return last
+
+    async def _judge(self, life: Life, clusters: SimulatedClusters, summary: Summary) -> None:
+        """Everybody's books, once all is at rest."""
+        soaked = self._soaked
+        kept, rows, serving = await self._fleet.book(), await life.rows(), clusters.serving()
+        provider = {name: each.held for name, each in kept.items()}
+        self._broke(disagreements(provider, book_of(rows)))
+        self._broke(owned_twice(provider, serving))
+        soaked.same_need = sum(
+            row.need == kept[row.id].need != "" for row in rows if row.id in kept
+        )
+        metrics = await self._fleet.metrics()
+        soaked.drains = int(sum(counted(each, STEPS, call="drain") for each in metrics))
+        soaked.failed_steps = int(sum(counted(each, STEPS, end="failed") for each in metrics))
+        soaked.lost_hosts = int(sum(counted(each, INJECTED, fault="loss") for each in metrics))
+        soaked.withdrawn = sum(each.withdrawn for each in clusters.all)
+        self._broke(drained_without_cause(soaked.drains, soaked.withdrawn))
+        self._broke(late(soaked.starts_s, DECIDES_S * MARGIN))
+        report = clusters.report(0)
+        soaked.bootstraps, soaked.sessions = report.bootstraps, report.sessions
+        soaked.serving = sum(map(len, serving.values()))
+        soaked.asked, soaked.epoch = report.asked, summary.epoch
+        self._broke(awake(soaked))
+
+    def _heard(self, clusters: SimulatedClusters) -> str:
+        return str(clusters.report(0)).partition(": ")[2]
+
+    def _broke(self, laws: list[str]) -> None:
+        for law in laws:
+            self._say(f"broken: {law}")
+        self._soaked.broken += laws
+
+
+def is_quiet(summary: Summary, clusters: int) -> bool:
+    """Whether everybody was heard, and nothing is planned or on its way."""
+    moving = sum(summary.machines.get(str(state), 0) for state in MOVING)
+    return (
+        summary.connected == clusters == summary.clusters
+        and not sum(summary.planned.values())
+        and not (summary.queued or summary.in_flight or moving)
+    )
+
+
+def book_of(rows: Iterable[MachineRow]) -> dict[str, Held]:
+    """What a shard believes, as a book."""
+    return {row.id: Held(row.state, row.cluster) for row in rows}
+
+
+def awake(soaked: Soaked) -> list[str]:
+    """A soak in which nothing happened proves nothing."""
+    wanted = {
+        "machines serve": soaked.serving,
+        "machines joined": soaked.bootstraps,
+        "demand went away": soaked.withdrawn,
+    }
+    return [f"nothing happened: no {what}" for what, count in wanted.items() if not count]

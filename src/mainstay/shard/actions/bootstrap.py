@@ -1,0 +1,100 @@
+"""Bootstrap: Idle to Configured, by way of Configuring."""
+
+from mainstay.model.calls import BLOB_BYTES_MAX, Call, ConfigureRequest
+from mainstay.model.commitment import full_commitment
+from mainstay.model.errors import MainstayError, Rejected, Unavailable
+from mainstay.model.metadata import encode
+from mainstay.model.need import Need
+from mainstay.model.state import State
+from mainstay.shard.flows import (
+    Ending,
+    InHand,
+    gave_up,
+    in_hand,
+    need_of,
+    settled,
+    standing,
+)
+from mainstay.shard.orders import Order
+from mainstay.shard.outcomes import Outcome
+from mainstay.shard.tools import Tools
+
+NO_SESSION = "no_session"
+"""The code of Unavailable when the cluster is not connected."""
+
+
+async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
+    """Join an idle machine to the cluster whose need it was chosen for.
+
+    Until the provider is called every failure gives the machine back. From then on nobody knows
+    how it stands, and a failure is one.
+    """
+    hand, need = in_hand(order), need_of(order)
+    if serves(hand, tools, need):
+        return Ending(Outcome.ALREADY_DONE)
+    machine = standing(hand, tools, State.IDLE)
+    if isinstance(machine, Ending):
+        return machine
+
+    meant = full_commitment(need)
+    tools.moves.to(  # from here it counts as supply
+        machine.id, State.CONFIGURING, cluster=need.cluster, assignment=meant
+    )
+    try:
+        blob = await blob_of(need, tools, until_s)
+    except MainstayError as error:
+        tools.backoff.failed(need.cluster)
+        return given_back(hand, tools, error)
+    except BaseException as error:  # a defect, or the end: the provider is untouched all the same
+        given_back(hand, tools, Unavailable(str(error)))
+        raise
+    tools.backoff.succeeded(need.cluster)
+    if why := tools.acting.why_not(order.source):
+        given_back(hand, tools, Unavailable(why))
+        return Ending(Outcome.FENCED, why)
+    machine = standing(hand, tools, State.CONFIGURING)
+    if isinstance(machine, Ending):
+        return machine
+
+    request = ConfigureRequest(machine.id, need.cluster, blob, metadata=encode(meant))
+    try:
+        ack = await tools.callers[order.source].configure(request, until_s=until_s)
+    except MainstayError as error:
+        return gave_up(hand, tools, Call.CONFIGURE, error)
+    return settled(hand, tools, Call.CONFIGURE, ack.machine)
+
+
+def serves(hand: InHand, tools: Tools, need: Need) -> bool:
+    """Whether the machine serves this need already."""
+    if hand.machine not in tools.inventory:
+        return False
+    machine = tools.inventory.machine(hand.machine)
+    return (
+        machine.state is State.CONFIGURED
+        and machine.cluster == need.cluster
+        and machine.assignment.fingerprint == need.profile.fingerprint
+    )
+
+
+async def blob_of(need: Need, tools: Tools, until_s: float) -> bytes:
+    """What makes a machine join."""
+    blob = await tools.clusters.bootstrap(
+        need.cluster,
+        need.profile.requirements,
+        timeout_s=max(0.0, until_s - tools.clock.elapsed_s()),
+    )
+    if len(blob) > BLOB_BYTES_MAX:
+        raise Rejected(f"a bootstrap blob of {len(blob)} bytes (at most {BLOB_BYTES_MAX})")
+    return blob
+
+
+def given_back(hand: InHand, tools: Tools, error: MainstayError) -> Ending:
+    """The provider was never asked: Idle again."""
+    machine = standing(hand, tools, State.CONFIGURING)
+    if isinstance(machine, Ending):
+        return machine
+    tools.moves.to(machine.id, State.IDLE)
+    if error.code == NO_SESSION:
+        return Ending(Outcome.NO_SESSION, error.message)
+    waited_in_vain = isinstance(error, Unavailable)
+    return Ending(Outcome.ROLLED_BACK if waited_in_vain else Outcome.BLOB_ERROR, error.message)

@@ -1,0 +1,146 @@
+"""One lifecycle call of one provider: fenced, timed, repeated while nobody answers.
+
+A repeated call is safe: to a provider it is the same step. Each attempt has a number of its own,
+so that one which arrives late is told from the one that replaced it.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from mainstay.model.calls import (
+    Ack,
+    ConfigureRequest,
+    CreateRequest,
+    DeleteRequest,
+    DrainRequest,
+    Fence,
+    GetRequest,
+    Mutation,
+)
+from mainstay.model.errors import Fenced, Unavailable
+from mainstay.model.ids import MachineId
+from mainstay.model.machine import Machine
+from mainstay.providers.kit.retry import Backoff, until_available
+from mainstay.runtime.clock import Clock
+from mainstay.shard.acting import Acting
+from mainstay.shard.events import Event
+from mainstay.shard.ports import Journal, Link
+
+RequestT = TypeVar("RequestT", bound=Mutation)
+AnswerT = TypeVar("AnswerT")
+
+
+class FenceCounter:
+    """The fences of one life of a shard. One counter for all machines and all providers."""
+
+    def __init__(self, shard: str, epoch: int) -> None:
+        self.shard = shard
+        self.epoch = epoch
+        self._sequence = 0
+
+    def next(self) -> Fence:
+        """A fence that nobody has seen yet."""
+        self._sequence += 1
+        return Fence(self.shard, self.epoch, self._sequence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How patient a call is."""
+
+    timeout_s: float = 10.0
+    """Of one attempt."""
+
+    backoff: Backoff = dataclasses.field(
+        default_factory=lambda: Backoff(first_s=0.2, longest_s=5.0)
+    )
+    """The pauses between attempts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """One provider as actions call it. Raises only MainstayError."""
+
+    source: str
+    link: Link
+    fences: FenceCounter
+    acting: Acting
+    journal: Journal
+    clock: Clock
+    random: Random
+    options: CallOptions = dataclasses.field(default_factory=CallOptions)
+
+    async def create(self, request: CreateRequest, *, until_s: float) -> Ack:
+        """Begin to make hardware; no attempt begins after `until_s`, but the first always does."""
+        return await self._persist(self.link.create, request, until_s)
+
+    async def configure(self, request: ConfigureRequest, *, until_s: float) -> Ack:
+        """Begin to join a cluster; attempts as for `create`."""
+        return await self._persist(self.link.configure, request, until_s)
+
+    async def drain(self, request: DrainRequest, *, until_s: float) -> Ack:
+        """Begin to empty a machine; attempts as for `create`."""
+        return await self._persist(self.link.drain, request, until_s)
+
+    async def delete(self, request: DeleteRequest, *, until_s: float) -> Ack:
+        """Begin to give hardware back; attempts as for `create`."""
+        return await self._persist(self.link.delete, request, until_s)
+
+    async def get(self, machine: MachineId) -> Machine:
+        """One machine, asked for once."""
+        return await self._timed(self.link.get(GetRequest(machine)))
+
+    async def _persist(
+        self, call: Callable[[RequestT], Awaitable[Ack]], request: RequestT, until_s: float
+    ) -> Ack:
+        async def attempt() -> Ack:
+            if why := self.acting.why_not(self.source):
+                raise Fenced(f"not sent, since we have stopped acting: {why}")
+            try:
+                return await self._timed(
+                    call(dataclasses.replace(request, fence=self.fences.next()))
+                )
+            except Fenced as error:
+                self._stop(request.machine, error)
+                raise
+
+        return await until_available(attempt, self._pauses(until_s), lambda _: None)
+
+    def _pauses(self, until_s: float) -> Iterator[float]:
+        """As long as the attempt after the pause still begins in time."""
+        for pause_s in self.options.backoff.pauses(self.random):
+            if self.clock.elapsed_s() + pause_s > until_s:
+                return
+            yield pause_s
+
+    async def _timed(self, answer: Awaitable[AnswerT]) -> AnswerT:
+        timeout_s = self.options.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except TimeoutError as error:
+            raise Unavailable(
+                f"provider {self.source} did not answer within {timeout_s:g} s"
+            ) from error
+
+    def _stop(self, machine: str, error: Fenced) -> None:
+        """A newer life of this shard acts. Whoever does not say which, is obeyed for itself."""
+        ours, theirs = self.fences.epoch, error.epoch
+        replaced = theirs is not None and theirs > ours
+        if replaced:
+            self.acting.stop(f"epoch {theirs} of this shard acts, we are epoch {ours}")
+        else:
+            self.acting.stop_provider(self.source, error.message)
+        self.journal.noticed(
+            Event.SHARD_FENCED,
+            machine=machine,
+            provider=self.source,
+            epoch=ours,
+            seen=theirs,
+            stopped="shard" if replaced else "provider",
+            why=error.message,
+        )

@@ -1,0 +1,145 @@
+"""What the clusters ask for, as a shard believes it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from mainstay.engine.barred import NOTHING_BARRED, Barred
+from mainstay.engine.plan import Demand
+from mainstay.engine.quota import NO_QUOTA, Quota
+from mainstay.model.ids import ClusterId
+from mainstay.model.need import Need
+from mainstay.model.needs import NeedsTable
+from mainstay.runtime.clock import Clock
+from mainstay.shard.events import Event
+from mainstay.shard.latency import Latency
+from mainstay.shard.ports import Journal
+from mainstay.shard.quarantine import QUARANTINE, Baseline, QuarantineRule, Suspicion, judge
+
+
+class Applied(StrEnum):
+    """What became of a roll-up that could be read."""
+
+    ACCEPTED = "accepted"
+    """It is the demand from now on."""
+
+    UNCHANGED = "unchanged"
+    """It says what was said before."""
+
+    HELD = "held"
+    """It takes away too much at once: the demand before it stays until it is repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRollup:
+    """Of a cluster whose last roll-ups are not believed yet."""
+
+    suspicion: Suspicion
+    in_a_row: int
+    rows: int
+    """Of the last one held."""
+
+    rows_believed: int
+    since_s: float
+    """Wall-clock time of the first one held."""
+
+
+class DemandBook:
+    """The last believed roll-up of every cluster. Lives on the event loop.
+
+    Silence changes nothing here: a cluster that is cut off keeps its demand, and one that was not
+    heard from since this process started is not in `heard`, so that nothing of it is reclaimed.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: Journal,
+        options: QuarantineRule = QUARANTINE,
+        *,
+        latency: Latency | None = None,
+    ) -> None:
+        self._clock = clock
+        self._journal = journal
+        self._rule = options
+        self.latency = latency or Latency(clock)
+        self._table = NeedsTable()
+        self._heard: frozenset[ClusterId] = frozenset()
+        self._baselines: dict[ClusterId, Baseline] = {}
+        self._held: dict[ClusterId, HeldRollup] = {}
+        self._demand: Demand | None = None
+
+    @property
+    def heard(self) -> frozenset[ClusterId]:
+        """The clusters that have sent a roll-up since this process started, believed or held."""
+        return self._heard
+
+    @property
+    def held(self) -> Mapping[ClusterId, HeldRollup]:
+        """The clusters whose last roll-up is held."""
+        return MappingProxyType(self._held)
+
+    def of_cluster(self, cluster: ClusterId) -> tuple[Need, ...]:
+        """What one cluster asks for, as believed."""
+        return self._table.of_cluster(cluster)
+
+    def apply(self, cluster: ClusterId, needs: Sequence[Need]) -> Applied:
+        """Take a roll-up in, in the place of the one before."""
+        held = self._held.get(cluster)
+        baseline = self._baselines.get(cluster, Baseline())
+        judged = judge(baseline, needs, held.in_a_row if held else 0, self._rule)
+        if judged.suspicion is not None:
+            self._hold(
+                cluster,
+                HeldRollup(
+                    suspicion=judged.suspicion,
+                    in_a_row=judged.in_a_row,
+                    rows=len(needs),
+                    rows_believed=len(baseline.needs),
+                    since_s=held.since_s if held else self._clock.now_s(),
+                ),
+            )
+            return Applied.HELD
+        return self._believe(cluster, needs)
+
+    def snapshot(self, quota: Quota = NO_QUOTA, barred: Barred = NOTHING_BARRED) -> Demand:
+        """Everything that is asked for. The same object while nothing has changed."""
+        needs, last = self._table.snapshot(), self._demand
+        if last is not None and last.needs is needs:
+            same_heard = last.heard is self._heard
+            if same_heard and last.quota == quota and last.barred == barred:
+                return last
+        self._demand = Demand(needs, self._heard, quota, barred)
+        if last is not None and last.needs is needs and "asked" in vars(last):
+            vars(self._demand)["asked"] = last.asked  # the columns of the same needs
+        return self._demand
+
+    def _hold(self, cluster: ClusterId, held: HeldRollup) -> None:
+        self._hear(cluster)
+        self._held[cluster] = held
+        self._journal.noticed(
+            Event.ROLLUP_HELD,
+            reason=held.suspicion,
+            cluster=cluster,
+            in_a_row=held.in_a_row,
+            rows=held.rows,
+            rows_believed=held.rows_believed,
+        )
+
+    def _believe(self, cluster: ClusterId, needs: Sequence[Need]) -> Applied:
+        changed = self._table.replace(cluster, needs)
+        is_new = self._hear(cluster)
+        self._held.pop(cluster, None)
+        if changed:
+            self._baselines[cluster] = Baseline(self._table.of_cluster(cluster))
+        believed = self._table.of_cluster(cluster)
+        self.latency.asked_for(cluster, {need.profile.fingerprint for need in believed})
+        return Applied.ACCEPTED if changed or is_new else Applied.UNCHANGED
+
+    def _hear(self, cluster: ClusterId) -> bool:
+        """Open the gate; whether it was closed."""
+        is_new = cluster not in self._heard
+        if is_new:
+            self._heard |= {cluster}
+        return is_new

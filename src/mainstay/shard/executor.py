@@ -1,0 +1,252 @@
+"""The executor: a queue and a pool of workers for each provider. Nobody waits for an action.
+
+What does not fit is dropped, and what waits too long is overtaken: the next cycle decides again,
+on what is true then. A provider that hangs holds up only its own queue.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from mainstay.model.action import Action, ActionKind
+from mainstay.model.errors import MainstayError
+from mainstay.model.ids import MachineId
+from mainstay.model.state import State
+from mainstay.shard.actions.bootstrap import bootstrap
+from mainstay.shard.actions.delete import delete
+from mainstay.shard.actions.drain import drain
+from mainstay.shard.actions.provision import provision
+from mainstay.shard.events import Event
+from mainstay.shard.flows import Ending, Reaction, failed, in_hand
+from mainstay.shard.lane import Lane, Waiting
+from mainstay.shard.orders import Disposed, Order
+from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.shard.tools import Tools
+
+
+class Flow(Protocol):
+    """The life of one action, from a stable state to an ending."""
+
+    async def __call__(self, order: Order, tools: Tools, *, until_s: float) -> Ending:
+        """No call begins after `until_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Doing:
+    starts_in: State
+    flow: Flow
+
+
+# fmt: off
+DOINGS: Final[Mapping[ActionKind, _Doing]] = MappingProxyType({
+    ActionKind.BOOTSTRAP: _Doing(State.IDLE,        bootstrap),
+    ActionKind.PROVISION: _Doing(State.SPECULATIVE, provision),
+    ActionKind.PREEMPT:   _Doing(State.CONFIGURED,  drain),
+    ActionKind.RECLAIM:   _Doing(State.CONFIGURED,  drain),
+    ActionKind.DELETE:    _Doing(State.IDLE,        delete),
+})
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorOptions:
+    """How much at once, and for how long."""
+
+    workers: int = 32
+    """Of each provider."""
+
+    queue: int = 0
+    """How many orders may wait for each provider; 0: twice the workers."""
+
+    deadline_s: float = 30.0
+    """An order makes no call later than so long after it was begun."""
+
+    @property
+    def queue_length_max(self) -> int:
+        """How many orders may wait."""
+        return self.queue or 2 * self.workers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What became of an offer. The orders that are in none of these were suppressed."""
+
+    accepted: int = 0
+    dropped: int = 0
+    deduplicated: int = 0
+    suppressed: int = 0
+    overtaken: int = 0
+    """Orders of earlier plans that had not begun and that this one does not repeat."""
+
+
+class Executor:
+    """Carries out orders. Lives on the event loop; `offer` may be called before `run`."""
+
+    def __init__(
+        self,
+        tools: Tools,
+        sources: Iterable[str],
+        options: ExecutorOptions | None = None,
+        *,
+        on_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._tools = tools
+        self._options = options or ExecutorOptions()
+        self._lanes = {name: Lane(self._options.queue_length_max) for name in sources}
+        self._on_room = on_room
+        self._cycle = 0
+
+    @property
+    def depth(self) -> Mapping[str, int]:
+        """How many orders wait for each provider."""
+        return {name: len(lane) for name, lane in self._lanes.items()}
+
+    @property
+    def in_flight(self) -> Mapping[str, int]:
+        """How many orders are being carried out through each provider."""
+        return {name: lane.running for name, lane in self._lanes.items()}
+
+    def offer(self, orders: Iterable[Order], *, cycle: int) -> Offered:
+        """Take on the orders of a plan, which replaces every earlier one. Never waits."""
+        self._cycle = cycle
+        orders = list(orders)
+        disposed = self._overtaken({order.action.machine: order.action for order in orders})
+        overtaken = len(disposed)
+        counts: Counter[Disposition] = Counter()
+        for order in orders:
+            refused = self._admit(order)
+            if refused is not None:
+                counts[refused.disposition] += 1
+                disposed.append(refused)
+        self._tools.journal.disposed(disposed)
+        return Offered(
+            accepted=len(orders) - counts.total(),
+            dropped=counts[Disposition.DROPPED],
+            deduplicated=counts[Disposition.DEDUPLICATED],
+            suppressed=counts[Disposition.SUPPRESSED],
+            overtaken=overtaken,
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled; what then still waits is let go."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for name, lane in self._lanes.items():
+                    for number in range(self._options.workers):
+                        tasks.create_task(self._work(lane), name=f"worker {name}/{number}")
+        finally:
+            self._tools.journal.disposed(self._overtaken({}, why="stopped"))
+
+    def _overtaken(
+        self, plan: Mapping[MachineId, Action], *, why: str = "overtaken"
+    ) -> list[Disposed]:
+        """Let go of what waits and is not in the plan."""
+        left = [
+            waiting
+            for lane in self._lanes.values()
+            for waiting in lane.leave_only(
+                lambda order: _is_repeated(order.action, plan.get(order.action.machine))
+            )
+        ]
+        for waiting in left:
+            self._tools.ledger.give_back(waiting.order.action.machine)
+        return [self._let_go(each.order, Disposition.DROPPED, why) for each in left]
+
+    def _admit(self, order: Order) -> Disposed | None:
+        """Let an order wait for its turn; why not, if not."""
+        tools, machine = self._tools, order.action.machine
+        lane = self._lanes.get(order.source)
+        if lane is None:
+            return self._let_go(order, Disposition.DROPPED, "no_provider", order.source)
+        if why := tools.acting.why_not(order.source):
+            return self._let_go(order, Disposition.SUPPRESSED, "fenced", why)
+        if machine in tools.ledger:
+            return self._let_go(order, Disposition.DEDUPLICATED, "in_flight")
+        if why := _moved_on(order, tools):
+            return self._let_go(order, Disposition.DEDUPLICATED, "stale_state", why)
+        if lane.is_full:
+            lane.owes_room = True
+            return self._let_go(order, Disposition.DROPPED, "queue_full")
+        tools.ledger.take(machine)
+        lane.put(Waiting(order, tools.clock.elapsed_s()))
+        return None
+
+    def _let_go(
+        self, order: Order, disposition: Disposition, reason: str, detail: str = ""
+    ) -> Disposed:
+        return Disposed(
+            order=order, disposition=disposition, reason=reason, detail=detail, cycle=self._cycle
+        )
+
+    async def _work(self, lane: Lane) -> None:
+        while True:
+            waiting = await lane.next()
+            if lane.owes_room and lane.is_half_empty:
+                lane.owes_room = False
+                self._on_room()
+            try:
+                await self._carry_out(waiting)
+            finally:
+                lane.running -= 1
+
+    async def _carry_out(self, waiting: Waiting) -> None:
+        """One order, to its end; exactly one record of it is left."""
+        tools, order = self._tools, waiting.order
+        if why := tools.acting.why_not(order.source):
+            tools.ledger.give_back(order.action.machine)
+            tools.journal.disposed([self._let_go(order, Disposition.SUPPRESSED, "fenced", why)])
+            return
+        ending = Ending(Outcome.CANCELLED)
+        try:
+            until_s = tools.clock.elapsed_s() + self._options.deadline_s
+            ending = await DOINGS[order.action.kind].flow(order, tools, until_s=until_s)
+        except Exception as error:  # noqa: BLE001 - one defect must not end the others' work
+            ending = self._contained(order, error)
+        finally:
+            tools.ledger.give_back(order.action.machine)
+            tools.journal.disposed([self._executed(waiting, ending)])
+
+    def _executed(self, waiting: Waiting, ending: Ending) -> Disposed:
+        return Disposed(
+            order=waiting.order,
+            disposition=Disposition.EXECUTED,
+            outcome=ending.outcome,
+            detail=ending.detail,
+            cycle=self._cycle,
+            seconds=self._tools.clock.elapsed_s() - waiting.since_s,
+        )
+
+    def _contained(self, order: Order, error: Exception) -> Ending:
+        """A defect of ours, or a move that the table does not have."""
+        tools, why = self._tools, f"{type(error).__name__}: {error}"
+        tools.journal.noticed(
+            Event.WORKER_FAILED,
+            reason=order.action.kind.value,
+            machine=order.action.machine,
+            why=why,
+        )
+        with contextlib.suppress(MainstayError):
+            failed(in_hand(order), tools, why, Reaction(Outcome.TRANSITION_ERROR, hardware=False))
+        return Ending(Outcome.TRANSITION_ERROR, why)
+
+
+def _is_repeated(waiting: Action, planned: Action | None) -> bool:
+    """Whether a plan wants the same; how long workloads have to leave makes no other action."""
+    return planned is not None and (
+        (waiting.kind, waiting.cluster, waiting.need)
+        == (planned.kind, planned.cluster, planned.need)
+    )
+
+
+def _moved_on(order: Order, tools: Tools) -> str:
+    """Why the machine is no longer where the plan saw it; nothing where that cannot be told."""
+    try:
+        state = tools.inventory.machine(order.action.machine).state
+    except MainstayError:
+        return ""
+    wanted = DOINGS[order.action.kind].starts_in
+    return "" if state is wanted else f"the machine is {state}, not {wanted}"

@@ -1,0 +1,224 @@
+"""Taking in one report of one provider, and all that follows from it.
+
+What it names is merged; what it says is gone is removed, or held; where no edge leads, a record is
+retired and admitted again. Refused records leave what we have and count as seen.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from mainstay.inventory.merge import only
+from mainstay.inventory.screen import Refusal
+from mainstay.inventory.snapshot import Snapshot
+from mainstay.model.errors import IllegalTransition
+from mainstay.model.ids import ClusterId, MachineId
+from mainstay.model.machine import Machine
+from mainstay.model.state import TRANSITIONAL, State
+from mainstay.model.texts import Rows
+from mainstay.shard.absence import NOTHING_HELD, AbsenceOptions, judge
+from mainstay.shard.comebacks import Comebacks
+from mainstay.shard.domains import Domains
+from mainstay.shard.events import Event
+from mainstay.shard.feeds import Feed
+from mainstay.shard.interruptions import Interruptions
+from mainstay.shard.looked import Looked
+from mainstay.shard.owed import Owed
+from mainstay.shard.ports import Listed
+from mainstay.shard.reports import machines_of, moved_by
+from mainstay.shard.rivals import claimed_elsewhere
+from mainstay.shard.telling import Books, Moved, Telling
+
+ILLEGAL: Final = IllegalTransition.code
+OTHER_PROVIDER: Final = "other_provider"
+"""The reason of a record about a machine that another provider has."""
+
+RIVAL: Final = "another provider reports this machine: it stays with the one that was first"
+
+ABSENT, TOMBSTONE, UNKNOWN = "absent", "tombstone", "unknown"
+"""Why a machine is gone: a full list misses it, a list says so, or a Get does not find it."""
+
+TOLD_AT_ONCE: Final = 256
+"""So many machines are told about before somebody else may have a turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeOptions:
+    """How much is believed and told at once."""
+
+    absence: AbsenceOptions = field(default_factory=AbsenceOptions)
+    told_max: int = 5000
+    """Of more new machines in one report, clusters are to be told all they have instead."""
+
+
+class Intake:
+    """Writes reports into the books."""
+
+    def __init__(
+        self,
+        books: Books,
+        owed: Mapping[str, Owed],
+        domains: Domains,
+        interruptions: Interruptions,
+        options: IntakeOptions,
+    ) -> None:
+        self._books = books
+        self._owed = owed
+        self._domains = domains
+        self._interruptions = interruptions
+        self._options = options
+        self._telling = Telling(books)
+        self._comebacks = Comebacks()
+        self._held = dict.fromkeys(owed, NOTHING_HELD)
+        self._claimed: defaultdict[MachineId, set[str]] = defaultdict(set)
+
+    async def take_in(self, feed: Feed, report: Listed, touched: frozenset[MachineId]) -> Looked:
+        """Take in a report, and all that follows from it; nothing waits until that is written."""
+        name, books = feed.name, self._books
+        claimed, named = self._disputed(name, report)
+        merged = books.inventory.merge(
+            report,
+            now=books.clock.now_s(),
+            skip=touched | claimed,
+            adopt=None if self._domains.assigned is None else self._domains.admits,
+        )
+        snapshot = books.inventory.snapshot()
+        moved = moved_by(merged, snapshot)
+        bound = merged.added[snapshot.cluster[merged.added] != 0]
+        missing = snapshot.machine_ids(merged.absent)
+        machines = machines_of(snapshot, name) - len(merged.added)
+
+        looked = Looked(
+            added=len(merged.added),
+            changed=len(merged.changed),
+            unchanged=merged.unchanged,
+            skipped=merged.skipped - len(named),
+            foreign=merged.foreign,
+        )
+        illegal = {MachineId(e.machine): e for e in merged.refused if e.reason == ILLEGAL}
+        retired = self._retire(name, report, list(illegal)) if illegal else frozenset()
+        looked += Looked(retired=len(retired))
+        looked += self.refuse(name, [e for e in merged.refused if e.machine not in retired])
+        looked += self.refuse(name, [Refusal(each, OTHER_PROVIDER, RIVAL) for each in named])
+        looked += self._judge(feed, report, missing, machines)
+        if merged.foreign:
+            books.journal.noticed(Event.MACHINE_FOREIGN, times=merged.foreign, provider=name)
+        await self._tell_moved(name, moved)
+        return looked + Looked(replay=await self._tell_added(snapshot, bound))
+
+    def _disputed(self, name: str, report: Listed) -> tuple[frozenset[MachineId], list[MachineId]]:
+        """What of a report is another provider's, and which of that it names: remembered, because
+        that provider may give it up.
+        """
+        if len(self._owed) == 1:
+            return frozenset(), []
+        claimed = claimed_elsewhere(self._books.inventory, report, name)
+        named = sorted(claimed.difference(report.tombstones))
+        for machine in named:
+            self._claimed[machine].add(name)
+        return claimed, named
+
+    def refuse(self, name: str, refused: Sequence[Refusal]) -> Looked:
+        """Records that were not taken in: counted by reason, and one of each is shown."""
+        times = Counter(each.reason for each in refused)
+        shown = {each.reason: each for each in reversed(refused)}
+        for reason, count in sorted(times.items()):
+            self._books.journal.noticed(
+                Event.MACHINE_REFUSED,
+                reason=reason,
+                times=count,
+                provider=name,
+                machine=shown[reason].machine,
+                why=shown[reason].message,
+            )
+        return Looked(refused=len(refused))
+
+    def _retire(
+        self, name: str, report: Listed, machines: Sequence[MachineId]
+    ) -> frozenset[MachineId]:
+        """Machines where no edge leads: give up what we have of them, take what is reported."""
+        inventory, telling = self._books.inventory, self._telling
+        reported = only(report, machines)
+        states = dict(zip(reported.ids, map(State, reported.state.tolist()), strict=True))
+        known = [inventory.machine(machine) for machine in machines]
+        before = [each for each in known if self._may_return(name, each, states[each.id])]
+        retired = frozenset(record.id for record in before)
+        for machine in retired:
+            inventory.remove(machine)
+        inventory.merge(only(reported, retired), now=self._books.clock.now_s())
+        for record in before:
+            if record.id in inventory:
+                telling.admitted_again(record, inventory.machine(record.id), name)
+            else:
+                telling.not_admitted_again(record, name, ABSENT)
+        return retired
+
+    def _may_return(self, name: str, record: Machine, state: State) -> bool:
+        """Whether a record may be retired now. One that we gave up waits until the provider has
+        ended its step, and for longer if it comes too often.
+        """
+        if record.state is not State.FAILED:
+            return True
+        if state in TRANSITIONAL:
+            return False
+        if self._comebacks.allow(record.id, self._books.clock.elapsed_s()):
+            return True
+        self._owed[name].add(record.id)
+        return False
+
+    def _judge(
+        self, feed: Feed, report: Listed, missing: Sequence[MachineId], machines: int
+    ) -> Looked:
+        """What a report says is gone: at once, or when the next one repeats it."""
+        if not report.full:
+            return self.remove(missing, TOMBSTONE)
+        held = self._held[feed.name]
+        judged = judge(missing, held, machines=machines, options=self._options.absence)
+        self._held[feed.name] = judged.held
+        if judged.held:
+            self._books.journal.noticed(
+                Event.LIST_HELD,
+                reason=feed.name,
+                provider=feed.name,
+                missing=len(missing),
+                machines=machines,
+            )
+            feed.ask(full=True)
+        return self.remove(judged.gone, ABSENT) + Looked(held=len(judged.held))
+
+    def remove(self, machines: Sequence[MachineId], why: str) -> Looked:
+        """Machines that their provider no longer has; another one may have claimed them before."""
+        inventory = self._books.inventory
+        for machine in machines:
+            before, source = inventory.machine(machine), inventory.source(machine)
+            inventory.remove(machine)
+            self._interruptions.forget(source, machine)
+            self._telling.lost(before, source, why)
+            for rival in self._claimed.pop(machine, ()):
+                self._owed[rival].add(machine)
+        return Looked(removed=len(machines))
+
+    async def _tell_moved(self, name: str, moved: Sequence[tuple[MachineId, State, Moved]]) -> None:
+        inventory = self._books.inventory
+        for count, (machine, state, before) in enumerate(moved, start=1):
+            if machine in inventory and (record := inventory.machine(machine)).state is state:
+                self._telling.moved(before, record, name)
+            if count % TOLD_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _tell_added(self, snapshot: Snapshot, rows: Rows) -> frozenset[ClusterId]:
+        """Tell clusters of machines that are new to us; of too many, say whose they are."""
+        if len(rows) > self._options.told_max:
+            codes = np.unique(snapshot.cluster[rows]).tolist()
+            return frozenset(snapshot.clusters[code] for code in codes)
+        inventory = self._books.inventory
+        for count, machine in enumerate(snapshot.machine_ids(rows), start=1):
+            if machine in inventory:
+                self._telling.arrived(inventory.machine(machine))
+            if count % TOLD_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return frozenset()

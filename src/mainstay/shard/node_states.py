@@ -1,0 +1,22 @@
+"""How a machine stands, as a cluster is told: with the identity and shape its node will have."""
+
+from mainstay.model.frames import NodeState
+from mainstay.model.ids import ClusterId
+from mainstay.model.machine import Machine
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.state import State
+
+
+def node_state(cluster: ClusterId, machine: Machine) -> NodeState:
+    """What to tell a cluster of a machine that is or was its own."""
+    profile, host = machine.profile, machine.host
+    known = {INSTANCE_TYPE_KEY: profile.instance_type, ZONE_KEY: profile.zone}
+    return NodeState(
+        machine=machine.id,
+        cluster=cluster,
+        state=machine.state,
+        provider_id="" if host is None else f"{host.provider}://{host.ref}",
+        last_error=machine.last_error if machine.state is State.FAILED else "",
+        labels={**dict(profile.labels), **{key: value for key, value in known.items() if value}},
+        allocatable=machine.effective_allocatable,
+    )

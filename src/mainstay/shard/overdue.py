@@ -1,0 +1,157 @@
+"""Steps that a provider has accepted and never finished: each state has a deadline.
+
+A machine counts from when it was first seen so, or last in our own hands; after a restart, from
+its first sight. Whoever is over the deadline is asked for once, and is Failed if that does not
+finish it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from mainstay.engine.preempt import LONGEST_GRACE_S
+from mainstay.inventory.snapshot import Snapshot
+from mainstay.model.errors import MainstayError
+from mainstay.model.ids import MachineId
+from mainstay.model.state import TRANSITIONAL, State
+from mainstay.providers.kit.steps import CALL_OF
+from mainstay.shard.events import Event
+from mainstay.shard.flows import InHand, Reaction, failed, settled
+from mainstay.shard.outcomes import Outcome
+from mainstay.shard.tools import Tools
+
+DEADLINES_S: Final[Mapping[State, float]] = MappingProxyType(
+    {
+        State.CREATING: 1800.0,
+        State.CONFIGURING: 900.0,
+        State.DRAINING: 1800.0 + LONGEST_GRACE_S,
+        State.DELETING: 900.0,
+    }
+)
+"""The longest grace there is, since after a restart nobody knows which one a drain was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverdueOptions:
+    """How patient a shard is with steps."""
+
+    deadlines_s: Mapping[State, float] = field(default_factory=lambda: DEADLINES_S)
+    gets_at_once: int = 4
+    """Of each provider."""
+
+
+class Overdue:
+    """Watches every machine that is on its way. `look` never waits; `run` asks."""
+
+    def __init__(
+        self, tools: Tools, sources: Iterable[str], options: OverdueOptions | None = None
+    ) -> None:
+        self._tools = tools
+        self._options = options or OverdueOptions()
+        self._seen: Snapshot | None = None
+        self._seen_at_s = 0.0
+        self._at: dict[int, tuple[MachineId, State]] = {}
+        """By row: who was on its way there, and where to."""
+
+        self._since_s: dict[State, dict[MachineId, float]] = {each: {} for each in TRANSITIONAL}
+        """Oldest first, so that only what is late is looked at."""
+
+        self._late: dict[str, asyncio.Queue[MachineId]] = {
+            each: asyncio.Queue() for each in sources
+        }
+        self._asked: set[MachineId] = set()
+
+    def look(self, snapshot: Snapshot, now_s: float) -> None:
+        """See what is on its way, at this time of `Clock.elapsed_s`, and ask for what is late."""
+        changes = snapshot.changed_from(self._seen) if self._seen else None
+        if changes is None:
+            self._at.clear()
+            self._since_s = {each: {} for each in TRANSITIONAL}
+        rows = snapshot.rows_in(*TRANSITIONAL) if changes is None else changes.rows
+        for row in rows.tolist():
+            self._see(snapshot, row, now_s)
+        for machine in self._tools.ledger.touched_since(self._seen_at_s):
+            for of_state in self._since_s.values():
+                if of_state.pop(machine, None) is not None:
+                    of_state[machine] = now_s
+        self._seen, self._seen_at_s = snapshot, now_s
+        self._ask_for_late(now_s)
+
+    def _see(self, snapshot: Snapshot, row: int, now_s: float) -> None:
+        state = State(snapshot.state.item(row))
+        now = (MachineId(snapshot.ids[row]), state) if state in TRANSITIONAL else None
+        before = self._at.pop(row, None)
+        if now is not None:
+            self._at[row] = now
+        if now == before:
+            return
+        if before is not None:
+            self._since_s[before[1]].pop(before[0], None)
+        if now is not None:
+            self._since_s[state][now[0]] = now_s
+
+    def _ask_for_late(self, now_s: float) -> None:
+        for state, of_state in self._since_s.items():
+            for machine, since_s in of_state.items():
+                if now_s - since_s < self._options.deadlines_s[state]:
+                    break
+                if machine in self._tools.inventory:
+                    self._ask_for(machine, self._tools.inventory.source(machine))
+
+    async def run(self) -> None:
+        """Ask until cancelled; a provider that hangs holds up only its own."""
+        async with asyncio.TaskGroup() as tasks:
+            for name, late in self._late.items():
+                for number in range(self._options.gets_at_once):
+                    tasks.create_task(self._ask(name, late), name=f"overdue {name}/{number}")
+
+    def _ask_for(self, machine: MachineId, source: str) -> None:
+        if machine not in self._asked and source in self._late:
+            self._asked.add(machine)
+            self._late[source].put_nowait(machine)
+
+    async def _ask(self, source: str, late: asyncio.Queue[MachineId]) -> None:
+        while True:
+            machine = await late.get()
+            ledger = self._tools.ledger
+            try:
+                if ledger.take(machine):
+                    try:
+                        await self._finish(InHand(machine, source))
+                    finally:
+                        ledger.give_back(machine)
+            finally:
+                self._asked.discard(machine)
+
+    async def _finish(self, hand: InHand) -> None:
+        """Ask for one machine, and set it Failed unless that shows its step at an end."""
+        tools = self._tools
+        state = tools.inventory.machine(hand.machine).state if _is_there(hand, tools) else None
+        since_s = self._since_s[state].get(hand.machine) if state in self._since_s else None
+        if state is None or since_s is None:
+            return  # a list was faster
+        try:
+            told = await tools.callers[hand.source].get(hand.machine)
+        except MainstayError as error:
+            said, hardware = error.message, False
+        else:
+            settled(hand, tools, CALL_OF[state], told)
+            said, hardware = f"it is {told.state}", True
+        if not _is_there(hand, tools) or tools.inventory.machine(hand.machine).state is not state:
+            return
+        seconds = tools.clock.elapsed_s() - since_s
+        why = f"{state} for {seconds:.0f} s, which is too long; asked, its provider said: {said}"
+        tools.journal.noticed(
+            Event.STEP_OVERDUE,
+            reason=state.name.lower(),
+            machine=hand.machine,
+            provider=hand.source,
+            why=why,
+        )
+        failed(hand, tools, why, Reaction(Outcome.PROVIDER_ERROR, hardware=hardware))
+
+
+def _is_there(hand: InHand, tools: Tools) -> bool:
+    return hand.machine in tools.inventory

@@ -1,0 +1,121 @@
+"""When a roll-up is too little to be believed at once. Pure.
+
+A cluster whose whole demand is gone from one moment to the next is more often a broken reporter
+than an empty cluster. Such a roll-up is held: the demand before it stays until enough of them in a
+row say the same. One that asks for enough is believed at once and ends the wait.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import Final
+
+from mainstay.model.errors import Rejected
+from mainstay.model.need import Need
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineRule:
+    """How little is suspicious, and how often it must be said."""
+
+    enabled: bool = True
+    rows_min: int = 10
+    """Of demand with fewer rows everything is believed."""
+
+    keep_fraction: float = 0.1
+    """Less than this share of the rows, or of every amount, is suspicious."""
+
+    confirmations: int = 3
+    """So many suspicious roll-ups in a row are believed."""
+
+    def __post_init__(self) -> None:
+        for name in ("rows_min", "confirmations"):
+            if getattr(self, name) < 1:
+                raise Rejected(f"{name} must be at least 1: {getattr(self, name)}")
+        if not 0 <= self.keep_fraction <= 1:
+            raise Rejected(f"keep_fraction must be between 0 and 1: {self.keep_fraction}")
+
+
+QUARANTINE: Final = QuarantineRule()
+
+
+class Suspicion(StrEnum):
+    """What a roll-up has lost."""
+
+    ROWS = "rows"
+    AMOUNTS = "amounts"
+    """Its rows ask for next to nothing."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The demand that was believed last. It does not move while others are held."""
+
+    needs: Sequence[Need] = ()
+
+    @cached_property
+    def totals(self) -> dict[str, int]:
+        """What all rows ask for together, per resource that they ask for at all."""
+        found: dict[str, int] = {}
+        for need in self.needs:
+            for name, amount in need.aggregate.items():
+                found[name] = found.get(name, 0) + amount
+        return {name: total for name, total in found.items() if total}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What to do with a roll-up."""
+
+    suspicion: Suspicion | None = None
+    """None: believe it."""
+
+    in_a_row: int = 0
+    """How many have been held now, with this one."""
+
+
+BELIEVED: Final = Judged()
+
+
+def judge(
+    baseline: Baseline, needs: Sequence[Need], in_a_row: int, rule: QuarantineRule = QUARANTINE
+) -> Judged:
+    """Whether to believe a roll-up, when so many before it have been held in a row."""
+    found = suspicion(baseline, needs, rule)
+    if found is None or in_a_row + 1 >= rule.confirmations:
+        return BELIEVED
+    return Judged(found, in_a_row + 1)
+
+
+def suspicion(
+    baseline: Baseline, needs: Sequence[Need], rule: QuarantineRule = QUARANTINE
+) -> Suspicion | None:
+    """What a roll-up has lost that it should not lose at once; exactly the fraction is enough."""
+    rows_before = len(baseline.needs)
+    if not rule.enabled or rows_before < rule.rows_min:
+        return None
+    keep = Fraction(str(rule.keep_fraction))
+    if len(needs) < keep * rows_before:
+        return Suspicion.ROWS
+    return None if _keeps_an_amount(baseline, needs, keep) else Suspicion.AMOUNTS
+
+
+def _keeps_an_amount(baseline: Baseline, needs: Iterable[Need], keep: Fraction) -> bool:
+    """Whether any resource is still asked for as much, or one is that was not. Mostly known after
+    a tenth of the rows.
+    """
+    if not baseline.totals:
+        return True
+    enough = {name: ceil(keep * total) for name, total in baseline.totals.items()}
+    if not all(enough.values()):
+        return True
+    seen: dict[str, int] = {}
+    for need in needs:
+        for name, amount in need.aggregate.items():
+            seen[name] = seen.get(name, 0) + amount
+            if seen[name] >= enough.get(name, 1):
+                return True
+    return False

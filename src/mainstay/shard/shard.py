@@ -1,0 +1,217 @@
+"""The loop: a cycle at every tick and whenever demand arrives, one at a time, until it is told to
+stop. Nothing outside can hold it up, and a cycle that fails does not end it.
+"""
+
+import asyncio
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from mainstay.engine.audit import differences
+from mainstay.engine.plan import Memory
+from mainstay.engine.policy import Policy
+from mainstay.model.action import ActionKind
+from mainstay.model.ids import ClusterId, MachineId
+from mainstay.model.state import TRANSITIONAL, State
+from mainstay.shard.cycle import Carried, Cycled, Parts, Thought, cycle
+from mainstay.shard.events import Event
+from mainstay.shard.facts import Published
+from mainstay.shard.orders import Order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOptions:
+    """How often."""
+
+    cycle_interval_s: float = 10.0
+    """Between ticks."""
+
+    settle_s: float = 0.02
+    """After a wake-up: what else arrives meanwhile is of the same cycle."""
+
+    look_s: float = 1.0
+    """How long a tick waits for lists of what changed; a wake-up waits for none."""
+
+    peek_interval_s: float = 1.0
+    """How often to look for the end of steps while there are any; a change wakes the loop."""
+
+    audit_every: int = 60
+    """Cycles between full passes that must agree with the plan; 0: never."""
+
+    first_list_s: float = 130.0
+    """How long the first cycle waits for the first lists."""
+
+    policy: Policy = field(default_factory=Policy)
+
+
+class Cause(Enum):
+    """Why there is a cycle."""
+
+    TICK = "tick"
+    WAKE = "wake"
+    """Demand has arrived, or there is room again."""
+
+    PEEK = "peek"
+    """A step has ended."""
+
+
+Observe = Callable[[Cycled, float | None], None]
+"""Sees a cycle, and how long the demand had waited that woke it."""
+
+
+def _unobserved(_: Cycled, __: float | None) -> None:
+    """Nobody watches."""
+
+
+class Shard:
+    """Runs cycles over its parts."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        options: ShardOptions | None = None,
+        *,
+        beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = (),
+        observe: Observe = _unobserved,
+    ) -> None:
+        """`beside` are what else runs as long as the shard does; `observe` sees every cycle."""
+        self._parts = parts
+        self._options = options or ShardOptions()
+        self._beside = beside
+        self._observe = observe
+        self._woken = asyncio.Event()
+        self._demanded_s: float | None = None
+        self._carried = Carried(memory=Memory.empty())
+        self._reclaimed: dict[MachineId, ClusterId] = {}
+        """Ordered since the last tick, each from its cluster."""
+
+        self._cycles = 0
+        self._audit: asyncio.Task[None] | None = None
+        self.published: Published | None = None
+
+    def wake(self) -> None:
+        """Have a cycle soon. However often it is said, one follows."""
+        self._woken.set()
+
+    def demanded(self) -> None:
+        """There is new demand: have a cycle soon, and measure how soon."""
+        if self._demanded_s is None:
+            self._demanded_s = self._parts.clock.elapsed_s()
+        self.wake()
+
+    async def run(self) -> None:
+        """Cycle until cancelled. The first one waits for the first list of every provider, or for
+        its failure.
+        """
+        parts, tick_s = self._parts, self._options.cycle_interval_s
+        async with asyncio.TaskGroup() as tasks:
+            runs = (parts.reconciler.run, parts.executor.run, parts.overdue.run, *self._beside)
+            for each in runs:
+                tasks.create_task(each())
+            await parts.reconciler.wait_first(patience_s=self._options.first_list_s)
+            next_s = parts.clock.elapsed_s()
+            while True:
+                cause = await self._cause(next_s)
+                if cause is Cause.PEEK and not await self._has_news():
+                    continue
+                if cause is Cause.TICK:
+                    next_s = max(next_s + tick_s, parts.clock.elapsed_s())
+                await self.step(cause, tasks=tasks)
+
+    async def step(
+        self, cause: Cause = Cause.TICK, *, tasks: asyncio.TaskGroup | None = None
+    ) -> None:
+        """One cycle; a defect in it is told, and the next one starts from nothing carried over."""
+        self._cycles += 1
+        self._woken.clear()
+        if cause is Cause.TICK:
+            self._reclaimed.clear()
+        demanded_s, self._demanded_s = self._demanded_s, None
+        try:
+            cycled = await cycle(
+                self._parts,
+                dataclasses.replace(self._carried, reclaimed=self._spent()),
+                number=self._cycles,
+                policy=self._options.policy,
+                look_s=self._options.look_s if cause is Cause.TICK else 0.0,
+            )
+        except Exception as error:  # noqa: BLE001 - the loop must outlive a defect
+            ages = dataclasses.replace(self._carried.memory, last=None)
+            self._carried = Carried(memory=ages)
+            told = f"{type(error).__name__}: {error}"
+            self._parts.journal.noticed(Event.CYCLE_FAILED, cycle=self._cycles, why=told)
+            return
+        thought = cycled.thought
+        self._carried = Carried(memory=thought.plan.memory, figures=thought.figures)
+        self._reclaimed |= reclaims(thought.admitted.orders)
+        self.published = cycled.published
+        waited_s = None if demanded_s is None else self._parts.clock.elapsed_s() - demanded_s
+        self._observe(cycled, waited_s)
+        if thought.admitted.again and cycled.offered.accepted:
+            self.wake()
+        if tasks is not None and self._is_audit_due():
+            self._audit = tasks.create_task(self._check(thought))
+
+    async def _cause(self, next_s: float) -> Cause:
+        """Wait for whichever comes first."""
+        left_s = next_s - self._parts.clock.elapsed_s()
+        if left_s <= 0:
+            return Cause.TICK
+        peek_s = self._options.peek_interval_s
+        peeks = peek_s < left_s and self._is_busy()
+        try:
+            async with asyncio.timeout(peek_s if peeks else left_s):
+                await self._woken.wait()
+                await asyncio.sleep(self._options.settle_s)
+        except TimeoutError:
+            return Cause.PEEK if peeks and not self._woken.is_set() else Cause.TICK
+        return Cause.WAKE
+
+    def _is_busy(self) -> bool:
+        """Whether a step is under way whose end can be seen cheaply."""
+        found = self._parts.inventory.snapshot().by_state.keys() & TRANSITIONAL
+        return bool(found) and self._parts.reconciler.incremental
+
+    async def _has_news(self) -> bool:
+        """Look without deciding; whether there is something to decide."""
+        looked = await self._parts.reconciler.look(patience_s=self._options.look_s)
+        return looked.wrote or self._woken.is_set()
+
+    def _spent(self) -> Counter[ClusterId]:
+        """Reclaims of each cluster that were begun since the last tick.
+
+        The cap is on what a tick may take, however often we wake. What only waits for its turn is
+        not spent: the next plan repeats it, or it is let go.
+        """
+        inventory = self._parts.inventory
+        return Counter(
+            cluster
+            for machine, cluster in self._reclaimed.items()
+            if machine not in inventory or inventory.machine(machine).state is not State.CONFIGURED
+        )
+
+    def _is_audit_due(self) -> bool:
+        every = self._options.audit_every
+        running = self._audit is not None and not self._audit.done()
+        return bool(every) and self._cycles % every == 0 and not running
+
+    async def _check(self, thought: Thought) -> None:
+        """Decide again with nothing carried over, beside the loop; a difference is a defect."""
+        given, plan = thought.given, thought.plan
+        found = await self._parts.aside(lambda: differences(plan, given.memory, given.now_s))
+        for difference in found:
+            journal = self._parts.journal
+            journal.noticed(Event.AUDIT_DIFFERED, cycle=given.cycle, difference=difference)
+
+
+def reclaims(orders: Iterable[Order]) -> dict[MachineId, ClusterId]:
+    """The machines that are to be reclaimed, each from its cluster."""
+    actions = (order.action for order in orders)
+    return {
+        action.machine: action.cluster
+        for action in actions
+        if action.kind is ActionKind.RECLAIM and action.cluster
+    }

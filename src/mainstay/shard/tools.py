@@ -1,0 +1,40 @@
+"""What carrying out an action takes: handed to every flow as one value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mainstay.inventory.inventory import Inventory
+from mainstay.model.machine import Machine
+from mainstay.runtime.clock import Clock
+from mainstay.shard.acting import Acting
+from mainstay.shard.backoff import BackOff
+from mainstay.shard.calling import Caller
+from mainstay.shard.ledger import Ledger
+from mainstay.shard.moves import Moves
+from mainstay.shard.ports import Clusters, Failures, Journal
+
+DEFAULT_GRACE_S = 30
+"""As Kubernetes grants a workload when nobody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """Everything a flow touches."""
+
+    inventory: Inventory
+    ledger: Ledger
+    moves: Moves
+    clusters: Clusters
+    callers: Mapping[str, Caller]
+    """By the name of the provider."""
+
+    journal: Journal
+    failures: Failures
+    clock: Clock
+    backoff: BackOff
+    acting: Acting
+    configured: Callable[[Machine], None]
+    """Told of every machine that we see reach Configured."""
+
+    default_grace_s: int = DEFAULT_GRACE_S
+    """For workloads whose cluster could not be told."""

@@ -1,0 +1,130 @@
+"""From a question to an answer: which need is meant, what the engine says, in words and as data."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+from mainstay.engine.explain import explain_cluster, explain_machine, explain_need
+from mainstay.engine.lookup import told_at
+from mainstay.engine.plan import Plan
+from mainstay.model.assignment import NeedRef
+from mainstay.model.errors import Rejected
+from mainstay.model.ids import ClusterId, parse_cluster_id, parse_machine_id
+from mainstay.model.need import Need
+from mainstay.model.questions import About, Explanation, Question
+from mainstay.model.resources import from_units
+from mainstay.model.views import Stamp
+from mainstay.shard.sentences import (
+    cluster_sentences,
+    machine_sentences,
+    need_sentences,
+    ref_text,
+)
+
+NAMED_MAX: Final = 5
+"""So many needs that could be meant are named."""
+
+Told = tuple[str, tuple[str, ...], object]
+"""Subject, sentences, and what they were made from."""
+
+
+def explain(plan: Plan, question: Question, stamp: Stamp) -> Explanation:
+    """Answer a question from a plan. Pure, and slow enough to run beside the loop."""
+    answer = _ANSWERS.get(question.about)
+    if answer is None:
+        raise Rejected("nothing was asked about: name a need, a gang, a machine or a cluster")
+    subject, sentences, report = answer(plan, question)
+    document = json.dumps(as_document(report), sort_keys=True)
+    return Explanation(stamp=stamp, subject=subject, sentences=sentences, document=document)
+
+
+def _machine(plan: Plan, question: Question) -> Told:
+    told = explain_machine(plan, parse_machine_id(question.name))
+    return told.machine, machine_sentences(told), told
+
+
+def _cluster(plan: Plan, question: Question) -> Told:
+    told = explain_cluster(plan, parse_cluster_id(question.name))
+    short = told_at(plan)
+    unmet = [need for place, need in enumerate(plan.needs) if place in short]
+    first = next((need for need in unmet if need.cluster == told.cluster), None)
+    more = () if first is None else (f"The first that is short: {ref_text(first.ref)}.",)
+    return told.cluster, (*cluster_sentences(told), *more), told
+
+
+def _need(plan: Plan, question: Question) -> Told:
+    ref = meant(plan, question)
+    told = explain_need(plan, ref, relax=not question.quick)
+    return ref_text(told.need.ref), need_sentences(told), told
+
+
+_ANSWERS: Final[Mapping[About, Callable[[Plan, Question], Told]]] = {
+    About.NEED: _need,
+    About.GANG: _need,
+    About.MACHINE: _machine,
+    About.CLUSTER: _cluster,
+}
+
+
+def meant(plan: Plan, question: Question) -> NeedRef:
+    """The need that a question names, by the beginning of its fingerprint, or by its group."""
+    cluster = parse_cluster_id(question.name)
+    found = list(dict.fromkeys(n.ref for n in _known(plan, cluster) if _is_meant(n, question)))
+    if question.about is About.GANG and not question.group:
+        raise Rejected("a gang is named by its group: write explain gang CLUSTER GROUP")
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise Rejected(_nothing_found(plan, cluster, question))
+    named = ", ".join(ref_text(ref) for ref in found[:NAMED_MAX])
+    raise Rejected(f"{len(found)} needs of {cluster} could be meant: name one of {named}")
+
+
+def _known(plan: Plan, cluster: ClusterId) -> list[Need]:
+    """The rows of a cluster, as they were sent and as the cycle saw them."""
+    return [need for need in (*plan.demand.needs, *plan.needs) if need.cluster == cluster]
+
+
+def _is_meant(need: Need, question: Question) -> bool:
+    if question.about is About.GANG and not need.profile.same_keys:
+        return False
+    same_group = not question.group or need.group == question.group
+    return same_group and need.profile.fingerprint.startswith(question.fingerprint.lower())
+
+
+def _nothing_found(plan: Plan, cluster: ClusterId, question: Question) -> str:
+    if not _known(plan, cluster):
+        return f"cluster {cluster} has no needs here: `mainstay get clusters` lists those that do"
+    asked = "/".join(filter(None, (question.fingerprint[:80], question.group[:80])))
+    return f"cluster {cluster} has no need {asked}: `mainstay get needs --cluster {cluster}`"
+
+
+def as_document(value: object) -> Any:
+    """A report as JSON can hold it; amounts are quantities, as Kubernetes writes them."""
+    if isinstance(value, Enum):
+        return str(value) if isinstance(value.value, int) else value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        told = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        name = type(value).__name__
+        return {"kind": name, **{key: as_document(each) for key, each in told.items()}}
+    if isinstance(value, Mapping):
+        return _mapping(value)
+    if isinstance(value, tuple | list):
+        return [as_document(each) for each in value]
+    return value
+
+
+def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    if all(type(key) is str and type(each) is int for key, each in value.items()):
+        return {name: from_units(name, amount) for name, amount in value.items()}
+    return {_key(key): as_document(each) for key, each in value.items()}
+
+
+def _key(key: object) -> str:
+    if key is None:
+        return "satisfied"
+    if isinstance(key, tuple):
+        return "/".join(map(str, key))
+    return str(key.value if isinstance(key, Enum) and not isinstance(key.value, int) else key)

@@ -1,0 +1,356 @@
+"""The verbs that ask shards, against processes that answer: what a person sees."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+import outside
+from live_shard import short_need
+from mainstay.cli import exits, main
+from tree import BIN
+
+Captured = pytest.CaptureFixture[str]
+PATIENCE_S: Final = 60.0
+NEED: Final = short_need().profile.fingerprint[:8]
+
+
+def start(home: Path, name: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, outside.ROOT / "tests" / "live_shard.py", home, name]
+    process = subprocess.Popen(
+        list(map(str, command)), env=outside.environment(PYTHONPATH=str(outside.ROOT / "tests"))
+    )
+    until = time.monotonic() + PATIENCE_S
+    while not (home / "run" / f"shard-{name}.json").exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return process
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """A home with one shard, and one with two."""
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+    processes = [start(one, "s-0"), start(two, "s-1"), start(two, "s-2")]
+    yield one, two
+    for process in processes:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def one(homes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("MAINSTAY_HOME", str(homes[0]))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return homes[0]
+
+
+@pytest.fixture
+def two(homes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("MAINSTAY_HOME", str(homes[1]))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return homes[1]
+
+
+def said(words: str, capsys: Captured) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main.dispatch(words.split())
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def document(words: str, capsys: Captured) -> Any:
+    code, out, _ = said(words, capsys)
+    assert code == exits.DONE
+    return json.loads(out)
+
+
+class TestGet:
+    def test_machines_are_limited_and_the_rest_is_counted(
+        self, one: Path, capsys: Captured
+    ) -> None:
+        code, out, err = said("get machines", capsys)
+
+        assert code == exits.DONE
+        assert len(out.splitlines()) == 1 + 100
+        assert "200 more of 300 are not shown; raise --limit, 0 shows all" in err
+
+    def test_machines_are_found_by_what_they_are(self, one: Path, capsys: Captured) -> None:
+        words = "get machines --state idle --state failed --zone zone-b --provider cloud -o json"
+        found = document(words, capsys)
+
+        assert {row["state"] for row in found} == {"Idle", "Failed"}
+        assert {(row["zone"], row["provider"]) for row in found} == {("zone-b", "cloud")}
+        assert len(found) == 11
+
+    def test_all_machines_may_be_had_as_data(self, one: Path, capsys: Captured) -> None:
+        found = document("get machines --limit 0 -o json", capsys)
+
+        assert len(found) == 300
+        assert found[0]["shard"] == "s-0"
+
+    def test_needs_tell_what_is_missing_and_why(self, one: Path, capsys: Captured) -> None:
+        _, out, _ = said("get needs --unmet", capsys)
+        header, *lines = out.splitlines()
+
+        assert header.split() == [
+            "CLUSTER", "NEED", "GROUP", "PRIORITY", "ASKED", "MISSING", "REASON", "AGE",
+            "MACHINES", "PARKED",
+        ]  # fmt: skip
+        assert len(lines) == 2
+        assert lines[1].split()[:6] == ["batch", NEED, "-", "10", "cpu=900", "cpu=436"]
+
+    def test_clusters_tell_who_is_there_and_what_it_costs(
+        self, one: Path, capsys: Captured
+    ) -> None:
+        _, out, _ = said("get clusters", capsys)
+
+        assert out.splitlines()[3].split() == [
+            "web", "yes", "yes", "1", "0", "Creating=6,Configured=60", "132.00", "-",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("noun", "says"),
+        [
+            ("actions", "capped"),
+            ("shortfalls", "preemption exhausted"),
+            ("providers", "no route"),
+            ("controls", "(nothing)"),
+        ],
+    )
+    def test_every_other_noun_has_a_table(
+        self, noun: str, says: str, one: Path, capsys: Captured
+    ) -> None:
+        code, out, _ = said(f"get {noun}", capsys)
+
+        assert code == exits.DONE
+        assert says in out
+
+    def test_wide_shows_more_and_yaml_is_yaml(self, one: Path, capsys: Captured) -> None:
+        _, wide, _ = said("get needs -o wide", capsys)
+        _, text, _ = said("get needs -o yaml", capsys)
+
+        assert "ASKS FOR" in wide.splitlines()[0]
+        assert [row["priority"] for row in yaml.safe_load(text)] == [100, 50, 10]
+
+    def test_a_state_that_is_none_is_refused(self, one: Path, capsys: Captured) -> None:
+        code, out, err = said("get machines --state happy", capsys)
+
+        assert (code, out) == (exits.FAILED, "")
+        assert "no such state: 'happy' (one of Speculative" in err
+
+
+class TestSeveralShards:
+    def test_all_are_asked_and_a_column_says_which(self, two: Path, capsys: Captured) -> None:
+        _, out, _ = said("get providers", capsys)
+
+        lines = [line.split() for line in out.splitlines()]
+        assert lines[0][0] == "SHARD"
+        assert [(line[0], line[1]) for line in lines[1:]] == [
+            ("s-1", "cloud"), ("s-1", "metal"), ("s-2", "cloud"), ("s-2", "metal"),
+        ]  # fmt: skip
+
+    def test_one_of_them_may_be_meant(self, two: Path, capsys: Captured) -> None:
+        found = document("get clusters --shard s-2 -o json", capsys)
+
+        assert {row["shard"] for row in found} == {"s-2"}
+
+    def test_a_shard_that_is_not_there_is_refused(self, two: Path, capsys: Captured) -> None:
+        code, _, err = said("get clusters --shard s-9", capsys)
+
+        assert code == exits.FAILED
+        assert "no shard s-9 here: name one of s-1, s-2" in err
+
+    def test_control_needs_one_to_be_named(self, two: Path, capsys: Captured) -> None:
+        code, _, err = said("pause --reason test --for 1m", capsys)
+
+        assert code == exits.FAILED
+        assert "2 shards are running: name one with --shard (s-1, s-2)" in err
+
+    def test_one_that_is_down_is_told_of_and_the_others_answer(
+        self, two: Path, capsys: Captured
+    ) -> None:
+        up = json.loads((two / "run" / "shard-s-1.json").read_text())["addresses"]["grpc"]
+        code, out, err = said(f"get clusters --server {up},127.0.0.1:1 -o json", capsys)
+
+        assert code == exits.NOT_REACHABLE
+        assert {row["shard"] for row in json.loads(out)} == {"s-1"}
+        assert "shard 127.0.0.1:1 does not answer, is it running?" in err
+
+
+class TestExplain:
+    def test_a_need_is_explained_in_sentences(self, one: Path, capsys: Captured) -> None:
+        code, out, _ = said(f"explain need batch/{NEED}", capsys)
+
+        assert code == exits.DONE
+        assert out.splitlines()[0].startswith(f"The need batch/{NEED} asks for cpu 900")
+        assert "The smallest change that admits it" in out
+
+    def test_the_same_need_by_two_words(self, one: Path, capsys: Captured) -> None:
+        _, by_slash, _ = said(f"explain need batch/{NEED} --quick", capsys)
+        _, by_words, _ = said(f"explain need batch {NEED} --quick", capsys)
+
+        assert by_slash == by_words
+
+    def test_as_data_it_is_the_certificate(self, one: Path, capsys: Captured) -> None:
+        (told,) = document("explain gang batch train-1 --quick -o json", capsys)
+
+        assert told["certificate"]["kind"] == "NeedCertificate"
+        assert told["certificate"]["verdict"] == "impossible"
+        assert told["sentences"][0].startswith("The gang batch/")
+
+    def test_machines_and_clusters_too(self, one: Path, capsys: Captured) -> None:
+        _, machine, _ = said("explain machine d-001", capsys)
+        _, cluster, _ = said("explain cluster late -o yaml", capsys)
+
+        assert "silence is not zero" in machine
+        assert yaml.safe_load(cluster)[0]["certificate"]["heard"] is False
+
+    def test_what_nobody_knows_says_what_to_do(self, one: Path, capsys: Captured) -> None:
+        code, out, err = said("explain machine m-9", capsys)
+
+        assert (code, out) == (exits.FAILED, "")
+        assert "no machine m-9" in err
+        assert "check the id" in err
+
+    def test_of_several_shards_each_that_knows_answers(self, two: Path, capsys: Captured) -> None:
+        _, out, _ = said("explain machine c-001", capsys)
+
+        assert [line for line in out.splitlines() if line.startswith("Shard ")] == [
+            "Shard s-1, cycle 12:", "Shard s-2, cycle 12:",
+        ]  # fmt: skip
+
+
+class TestWhatIf:
+    def test_actions_and_dollars_before_and_after(self, one: Path, capsys: Captured) -> None:
+        code, out, _ = said("whatif --lose-zone zone-b --price type=m5.2xlarge=2", capsys)
+
+        assert code == exits.DONE
+        assert "Nothing was done." in out
+        assert out.splitlines()[2].split() == ["ACTION", "BEFORE", "AFTER"]
+        assert "Dollars per hour: 275.00 before," in out
+        assert f"batch/{NEED}: missed cpu=436, would miss cpu=900" in out
+
+    def test_every_change_has_a_flag(self, one: Path, capsys: Captured) -> None:
+        changes = "--drain-rack r1 --add web:cpu=80,unit.cpu=8,priority=200 --quota web=any"
+        (told,) = document(f"whatif {changes} -o json", capsys)
+
+        assert (told["shard"], told["cycle"]) == ("s-0", 12)
+        assert told["cost_after"] != told["cost_before"]
+
+    def test_without_a_change_it_is_wrong_usage(self, one: Path, capsys: Captured) -> None:
+        code, _, err = said("whatif", capsys)
+
+        assert code == exits.WRONG_USAGE
+        assert "--lose-zone" in err
+
+
+class TestControl:
+    def test_pause_and_resume(self, one: Path, capsys: Captured) -> None:
+        words = ["pause", "--cluster", "web", "--reason", "a drill", "--for", "30m"]
+        assert main.dispatch(words) == exits.DONE
+        assert "Set pause for cluster web of shard s-0 for 30m." in capsys.readouterr().out
+        (control,) = document("get controls -o json", capsys)
+        assert (control["kind"], control["reason"]) == ("pause", "a drill")
+
+        code, out, _ = said("resume --cluster web --reason over", capsys)
+
+        assert (code, out) == (exits.DONE, "Lifted pause for cluster web of shard s-0.\n")
+        assert document("get controls -o json", capsys) == []
+
+    def test_resume_leaves_limits_unless_all_are_meant(self, one: Path, capsys: Captured) -> None:
+        said("limit --actions 5 --reason slow --for 1h", capsys)
+        said("shadow --reason look --for 1h", capsys)
+
+        said("resume --reason over", capsys)
+        left = document("get controls -o json", capsys)
+        said("resume --all --reason over", capsys)
+
+        assert [(each["kind"], each["value"]) for each in left] == [("action_limit", 5.0)]
+        assert document("get controls -o json", capsys) == []
+
+    def test_nothing_to_resume_is_said(self, one: Path, capsys: Captured) -> None:
+        code, _, err = said("resume --reason over", capsys)
+
+        assert code == exits.FAILED
+        assert "nothing holds the shard back" in err
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "pause --for 1h", "pause --reason why", "shadow --reason why", "resume",
+            "retire x-000", "limit --reason why --for 1h",
+            "limit --reason why --for 1h --actions 5 --reclaims 0.1",
+        ],
+    )  # fmt: skip
+    def test_reason_and_end_are_required(self, words: str, one: Path, capsys: Captured) -> None:
+        code, out, _ = said(words, capsys)
+
+        assert (code, out) == (exits.WRONG_USAGE, "")
+
+    def test_a_failed_machine_is_retired_and_no_other(self, one: Path, capsys: Captured) -> None:
+        code, out, _ = said("retire x-003 --reason broken", capsys)
+        refused, _, err = said("retire c-003 --reason broken", capsys)
+
+        assert (code, out) == (exits.DONE, "Retired x-003, which had failed: create timed out\n")
+        assert refused == exits.FAILED
+        assert "only Failed is retired" in err
+
+
+class TestTop:
+    def test_once_is_plain_text(self, one: Path, capsys: Captured) -> None:
+        code, out, _ = said("top --once", capsys)
+
+        assert code == exits.DONE
+        for line in (
+            "Shard s-0, epoch 7, cycle 12,", "300 machines", "needs     3, 2 unmet, 1 parked",
+            "clusters  2 with needs, 1 connected", "cycle     25 ms (decide 20, reconcile 5)",
+            "actions   12 per minute, 3 queued, 2 in flight", "spend     $278.00 per hour",
+            "provider  metal lost, 0 machines, not listed: no route",
+        ):  # fmt: skip
+            assert line in out
+        assert "\x1b" not in out
+
+    def test_without_a_terminal_it_looks_again_and_again(self, one: Path) -> None:
+        environment = outside.environment(MAINSTAY_HOME=str(one))
+        command = [str(BIN / "mainstay"), "top", "--interval", "0.2"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            looks = 0
+            for line in process.stdout:
+                looks += line.startswith(b"Shard s-0")
+                if looks == 3:
+                    break
+            process.terminate()
+
+        assert looks == 3
+
+
+class TestServers:
+    def test_nobody_there_is_its_own_exit_code(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Captured
+    ) -> None:
+        monkeypatch.setenv("MAINSTAY_HOME", str(tmp_path))
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+        code, _, err = said("get needs", capsys)
+
+        assert code == exits.NOT_REACHABLE
+        assert "no shard runs here" in err
+        assert "--server HOST:PORT" in err
+
+    def test_the_environment_names_a_server(
+        self, one: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    ) -> None:
+        monkeypatch.setenv("MAINSTAY_SERVER", "127.0.0.1:1")
+
+        code, _, err = said("get needs", capsys)
+
+        assert code == exits.NOT_REACHABLE
+        assert "shard 127.0.0.1:1 does not answer" in err

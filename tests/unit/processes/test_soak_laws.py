@@ -1,0 +1,87 @@
+"""The laws of a soak: each is quiet when it is kept, and names what breaks it."""
+
+from mainstay.model.ids import ClusterId
+from mainstay.model.state import State
+from mainstay.processes.cluster_demand import DemandSpec, rows
+from mainstay.processes.soak_laws import (
+    Held,
+    disagreements,
+    drained_without_cause,
+    late,
+    owned_twice,
+    units,
+    withdrawn,
+)
+
+A, B = ClusterId("a"), ClusterId("b")
+SERVES_A = Held(State.CONFIGURED, "a")
+IDLE = Held(State.IDLE)
+SPEC = DemandSpec(cluster=A, machines=100)
+
+
+class TestAgreement:
+    def test_a_shard_that_believes_what_the_provider_says_breaks_nothing(self) -> None:
+        assert disagreements({"m": SERVES_A, "n": IDLE}, {"m": SERVES_A, "n": IDLE}) == []
+
+    def test_another_state_another_cluster_and_an_unknown_machine_are_told(self) -> None:
+        provider = {"m": SERVES_A, "n": IDLE, "o": SERVES_A}
+        shard = {"m": Held(State.CONFIGURED, "b"), "n": Held(State.FAILED), "p": IDLE}
+
+        assert disagreements(provider, shard) == [
+            "machine m is Configured for a at its provider and Configured for b for the shard",
+            "machine n is Idle at its provider and Failed for the shard",
+            "machine o is Configured for a at its provider and unknown for the shard",
+            "machine p is unknown at its provider and Idle for the shard",
+        ]
+
+    def test_many_are_counted_and_few_are_named(self) -> None:
+        told = disagreements({f"m-{n}": IDLE for n in range(100)}, {})
+
+        assert len(told) == 6
+        assert told[-1] == "95 more machines that are told differently"
+
+
+class TestOwners:
+    def test_one_owner_that_knows_it_breaks_nothing(self) -> None:
+        assert owned_twice({"m": SERVES_A, "n": IDLE}, {A: {"m"}, B: set()}) == []
+
+    def test_a_machine_that_two_clusters_believe_in_is_told(self) -> None:
+        assert owned_twice({"m": SERVES_A}, {A: {"m"}, B: {"m"}}) == [
+            "machine m serves a and is believed by a, b"
+        ]
+
+    def test_a_machine_that_the_wrong_cluster_believes_in_is_told(self) -> None:
+        assert owned_twice({"m": SERVES_A}, {B: {"m"}}) == [
+            "machine m serves a and is believed by b"
+        ]
+
+    def test_a_machine_that_serves_and_nobody_knows_of_is_told(self) -> None:
+        assert owned_twice({"m": SERVES_A}, {A: set()}) == [
+            "machine m serves a and is believed by nobody"
+        ]
+
+    def test_a_machine_that_does_not_serve_and_is_believed_in_is_told(self) -> None:
+        assert owned_twice({"m": IDLE}, {A: {"m"}}) == [
+            "machine m serves nobody and is believed by a"
+        ]
+
+
+class TestDrains:
+    def test_a_drain_for_every_unit_that_went_away_is_allowed_and_one_more_is_not(self) -> None:
+        assert drained_without_cause(3, 3) == []
+        assert drained_without_cause(4, 3) == [
+            "4 serving machines were drained, and only 3 units of demand went away"
+        ]
+
+    def test_units_that_went_away_are_counted_and_new_ones_do_not_make_up_for_them(self) -> None:
+        more, less = rows(SPEC, 1.0), rows(SPEC, 0.5)
+
+        assert withdrawn(less, more) == 0
+        assert withdrawn(more, less) == sum(map(units, more)) - sum(map(units, less))
+        assert withdrawn(more, ()) == sum(map(units, more)) > 90
+        assert withdrawn(more[:1], more[1:]) == units(more[0])
+
+
+def test_a_start_that_takes_too_long_is_told() -> None:
+    assert late([1.0, 5.0], 5.0) == []
+    assert late([1.0, 5.1], 5.0) == ["start 1 took 5.1 s to its first decision (at most 5 s)"]

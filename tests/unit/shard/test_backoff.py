@@ -1,0 +1,53 @@
+"""Clusters that could not be asked are left alone: 1 s, doubling to 60 s, until one succeeds."""
+
+from mainstay.model.ids import ClusterId
+from mainstay.runtime.clock import StepClock
+from mainstay.shard.backoff import BackOff
+from shard_hands import WEB
+
+BATCH = ClusterId("batch")
+
+
+def pauses(backoff: BackOff, clock: StepClock, times: int) -> list[float]:
+    """How long each pause lasts when every try after one fails."""
+    lengths = []
+    for _ in range(times):
+        backoff.failed(WEB)
+        began = clock.elapsed_s()
+        while WEB in backoff.backed_off(clock.elapsed_s()):
+            clock.advance(0.5)
+        lengths.append(clock.elapsed_s() - began)
+    return lengths
+
+
+class TestBackOff:
+    def test_pauses_double_to_a_minute(self) -> None:
+        clock = StepClock()
+
+        assert pauses(BackOff(clock), clock, 8) == [1, 2, 4, 8, 16, 32, 60, 60]
+
+    def test_a_success_begins_anew(self) -> None:
+        clock = StepClock()
+        backoff = BackOff(clock)
+        pauses(backoff, clock, 4)
+        backoff.failed(WEB)
+        backoff.succeeded(WEB)
+
+        assert backoff.backed_off(clock.elapsed_s()) == frozenset()
+        assert pauses(backoff, clock, 2) == [1, 2]
+
+    def test_many_failures_at_once_count_as_one(self) -> None:
+        clock = StepClock()
+        backoff = BackOff(clock)
+        for _ in range(32):
+            backoff.failed(WEB)
+
+        assert backoff.backed_off(0.999) == {WEB}
+        assert backoff.backed_off(1.0) == frozenset()
+
+    def test_each_cluster_has_its_own(self) -> None:
+        backoff = BackOff(StepClock())
+        backoff.failed(WEB)
+
+        assert BATCH not in backoff.backed_off(0.0)
+        assert backoff.backed_off(0.0) == {WEB}

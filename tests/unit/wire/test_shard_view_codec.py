@@ -1,0 +1,106 @@
+"""Answers and questions of a shard over the wire: the same fields, and every value comes back."""
+
+import dataclasses
+import typing
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import outside
+from mainstay.model import questions as q
+from mainstay.model import views as v
+from mainstay.model.errors import Rejected
+from mainstay.model.rollup import RawNeed, RawRequirement
+from mainstay.model.state import State
+from mainstay.wire.pb.mainstay.v1 import shard_pb2 as pb
+from mainstay.wire.shard_view_codec import MESSAGES, from_bytes, to_bytes
+
+NEED = RawNeed(
+    requirements=(RawRequirement("zone", 1, ("a", "b")),),
+    aggregate_resources={"cpu": "64"},
+    priority=-3,
+    min_unit={"cpu": "8"},
+    group="g",
+)
+SPECIAL: dict[Any, st.SearchStrategy[Any]] = {RawNeed: st.just(NEED)}
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_a_value_and_its_message_have_the_same_fields(kind: type[Any]) -> None:
+    ours = {each.name for each in dataclasses.fields(kind)}
+    theirs = {each.name for each in MESSAGES[kind].DESCRIPTOR.fields}
+
+    assert ours == theirs
+
+
+def test_every_message_of_the_services_has_a_value() -> None:
+    made = {message.DESCRIPTOR.name for message in MESSAGES.values()}
+
+    assert made == {message.name for message in pb.DESCRIPTOR.message_types_by_name.values()}
+
+
+st.register_type_strategy(RawNeed, SPECIAL[RawNeed])
+
+
+@pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
+def test_every_value_comes_back_as_it_was_sent(kind: type[Any]) -> None:
+    texts = st.text(st.characters(codec="utf-8"), max_size=5)
+    numbers = st.integers(-(2**31), 2**31 - 1)
+
+    @settings(max_examples=outside.examples(20), deadline=None)
+    @given(st.data())
+    def comes_back(data: st.DataObject) -> None:
+        with_small = {str: texts, int: numbers, float: st.floats(allow_nan=False)}
+        value = data.draw(built(kind, with_small))
+
+        assert from_bytes(kind, to_bytes(value)) == value
+
+    comes_back()
+
+
+def built(kind: Any, leaves: dict[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """Values of a type, from its annotations."""
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if kind in leaves:
+        return leaves[kind]
+    if kind in SPECIAL:
+        return SPECIAL[kind]
+    if kind in (State, q.About, bool):
+        return st.sampled_from(list(kind)) if kind is not bool else st.booleans()
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return st.builds(
+            typing.cast("type[Any]", kind),
+            **{name: built(hint, leaves) for name, hint in hints.items()},
+        )
+    if origin is tuple:
+        return st.lists(built(inside[0], leaves), max_size=2).map(tuple)
+    if type(None) in inside:
+        return st.none() | built(inside[0], leaves)
+    return st.dictionaries(built(inside[0], leaves), built(inside[1], leaves), max_size=2)
+
+
+def test_a_quota_of_nothing_is_not_a_quota_of_any_number() -> None:
+    none, anything = q.QuotaChange(cluster="web", held=0), q.QuotaChange(cluster="web")
+
+    assert from_bytes(q.QuotaChange, to_bytes(none)).held == 0
+    assert from_bytes(q.QuotaChange, to_bytes(anything)).held is None
+
+
+def test_a_state_that_nobody_knows_reads_as_none_said() -> None:
+    data = pb.MachineRow(id="m-1", state=99).SerializeToString()  # type: ignore[arg-type]
+
+    assert from_bytes(v.MachineRow, data).state is State.UNSPECIFIED
+
+
+def test_bytes_that_are_no_message_are_refused_by_name() -> None:
+    with pytest.raises(Rejected, match="3 bytes that are no NeedQuery"):
+        from_bytes(v.NeedQuery, b"\xff\xff\xff")
+
+
+def test_text_that_is_no_unicode_is_sent_all_the_same() -> None:
+    row = v.ProviderRow(name="p", why="broken \udcff text")
+
+    assert from_bytes(v.ProviderRow, to_bytes(row)).why == "broken ? text"
