@@ -176,8 +176,8 @@ class Diary:
     def disposed(self, records: Iterable[Disposed]) -> None:
         raise AssertionError(f"reconciling acts on nothing: {list(records)}")
 
-    def noticed(self, event: Event, *, reason: str = "", times: int = 1, **facts: object) -> None:
-        self.lines.append((event, reason, times, facts))
+    def noticed(self, event: Event, *, reason: str = "", count: int = 1, **facts: object) -> None:
+        self.lines.append((event, reason, count, facts))
 
     def count(self, event: Event, reason: str | None = None) -> int:
         """How often something was noticed."""

@@ -1,6 +1,9 @@
 """The verbs that ask shards, against processes that answer: what a person sees."""
 
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
 import time
@@ -331,6 +334,35 @@ class TestTop:
             process.terminate()
 
         assert looks == 3
+
+    def test_on_a_terminal_it_goes_on_until_ctrl_c_without_colour(self, one: Path) -> None:
+        environment = outside.environment(MAINSTAY_HOME=str(one), NO_COLOR="1", TERM="xterm")
+        terminal, its_end = pty.openpty()
+        top = subprocess.Popen(
+            [str(BIN / "mainstay"), "top"], env=environment, stdin=its_end, stdout=its_end
+        )
+        os.close(its_end)
+        shown = b""
+        while b"per hour" not in shown:
+            shown += os.read(terminal, 4096)
+        top.send_signal(signal.SIGINT)
+        code = top.wait(timeout=PATIENCE_S)
+        os.close(terminal)
+
+        assert code == exits.DONE
+        assert b"Shard s-0" in shown
+        assert b"\x1b[3" not in shown
+
+
+def test_a_watched_list_is_shown_again(one: Path) -> None:
+    command = [str(BIN / "mainstay"), "get", "controls", "--watch"]
+    environment = outside.environment(MAINSTAY_HOME=str(one))
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.terminate()
+
+    assert lines == [b"(nothing)\n"] * 2
 
 
 class TestServers:

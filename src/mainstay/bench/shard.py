@@ -19,10 +19,8 @@ from mainstay.bench.list_server import ListServer, started
 from mainstay.bench.listed import CENT
 from mainstay.bench.shard_clusters import Clusters, demand_of
 from mainstay.model.errors import Unavailable
-from mainstay.model.need import Need
-from mainstay.model.resources import from_units
 from mainstay.model.state import State
-from mainstay.model.views import NeedQuery, Stamp, Summary, SummaryQuery
+from mainstay.model.views import Stamp, Summary, SummaryQuery
 from mainstay.runtime.children import Child, Children
 from mainstay.wire.shard_view_client import RemoteShard
 from mainstay.wire.tls import Plaintext
@@ -38,8 +36,8 @@ PATIENCE_S: Final = 300.0
 """How long anything may take before the bench gives up."""
 
 POLL_S: Final = 0.1
-CLOSE_POLL_S: Final = 0.01
-"""Between two questions whose answer is a figure."""
+TURNS_MAX: Final = 10
+"""So many changes may be needed for each that can be measured."""
 
 CONFIG: Final = """
 [shard]
@@ -66,10 +64,10 @@ class Size:
 
 
 def size_of(machines: int, cycles: int) -> Size:
-    """The reference's proportions: a need for a hundred machines, a rack for a thousand."""
+    """The reference's proportions: a need to a hundred machines, a rack to a thousand."""
     return Size(
         machines=machines,
-        needs=max(lcg.CLUSTERS, machines // 100),
+        needs=max(4 * lcg.CLUSTERS, machines // 100),
         racks=max(9, machines // 1000),
         cycles=cycles,
         interval_s=0.5 if machines >= BUDGET_FROM else 0.25,
@@ -83,7 +81,12 @@ def run(bench: Bench, size: Size) -> None:
         tempfile.TemporaryDirectory(prefix="mainstay-bench-") as folder,
         Children(Path(folder)) as children,
     ):
-        asyncio.run(_Run(bench, size, children).run())
+        measure(bench, size, children)
+
+
+def measure(bench: Bench, size: Size, children: Children) -> None:
+    """The same with processes that the caller ends."""
+    asyncio.run(_Run(bench, size, children).run())
 
 
 class _Run:
@@ -114,10 +117,11 @@ class _Run:
             await self._quiet(watch)
             await self._steady(watch)
             await self._changed(watch, server)
-            await self._demand(watch, shard, clusters)
+            await self._demand(watch, clusters)
+            await watch.until(_is_done, "the last step to be asked for")
+            bench.expect("steps_asked_for", expected=size.cycles, actual=server.calls())
         now, most = child.memory_mb()
         bench.figures |= {"rss_mb": now, "rss_peak_mb": most}
-        bench.figures["provider_calls"] = server.calls()
 
     def _start(self, provider: str) -> Child:
         config = self._children.home / "shard.toml"
@@ -160,46 +164,58 @@ class _Run:
 
     async def _steady(self, watch: "_Watch") -> None:
         """Nothing changes: what it costs to look and find nothing."""
-        before = watch.last
+        before, cpu_s = watch.last, watch.child.cpu_s()
         samples = [await watch.next() for _ in range(self._size.cycles)]
         self._bench.expect(
             "steady_is_steady", expected=before.machines, actual=samples[-1].machines
         )
         self._record("steady", samples)
+        self._worked("steady_cycle", watch.child.cpu_s() - cpu_s, len(samples))
 
     async def _changed(self, watch: "_Watch", server: ListServer) -> None:
         """One machine of a hundred has another price in every cycle that is counted."""
-        bench, samples, changed = self._bench, [], 0
-        spend = _spend(watch.last)
-        paying = self._size.machines * 95 // 100
-        for _ in range(self._size.cycles):
-            rows = server.change()
+        bench, samples, turns, changed = self._bench, list[Summary](), 0, 0
+        spend, cpu_s = _spend(watch.last), watch.child.cpu_s()
+        paying = self._size.machines * 95 // 100  # a quota slot costs nothing
+        while len(samples) < self._size.cycles:
+            rows, turns = server.change(), turns + 1
             changed += len(rows)
             spend += CENT * sum(row < paying for row in rows)
-            samples.append(await watch.until(_spends(spend), "a change to be taken in"))
+            told = await watch.until(_spends(spend), "a change to be taken in")
+            if watch.is_next:  # else it may have been taken in by a cycle before this one
+                samples.append(told)
+            if turns > TURNS_MAX * self._size.cycles:
+                raise FixtureError(f"of {turns} changes only {len(samples)} could be measured")
         bench.expect("changed_machines", expected=changed, actual=server.changed)
-        bench.expect(
-            "changed_spend", expected=round(spend, 2), actual=round(_spend(samples[-1]), 2)
-        )
+        spent = round(_spend(watch.last), 2)
+        bench.expect("changed_spend", expected=round(spend, 2), actual=spent)
         self._record("changed_1pct", samples)
+        self._worked("changed_1pct_cycle", watch.child.cpu_s() - cpu_s, turns)
 
-    async def _demand(self, watch: "_Watch", shard: RemoteShard, clusters: Clusters) -> None:
-        """A cluster asks for one machine more, or no longer: until a plan has seen it."""
-        clock, samples = self._bench.clock, []
-        for number in range(self._size.cycles):
+    async def _demand(self, watch: "_Watch", clusters: Clusters) -> None:
+        """A cluster asks for one machine more, or no longer: until it hears what was decided."""
+        clock, samples, cpu_s = self._bench.clock, list[float](), watch.child.cpu_s()
+        for turn in range(self._size.cycles):
             began_s = clock.elapsed_s()
-            planned = _planned(shard, clusters.change(number))
-            await _until(planned, watch.child, "a plan that has seen demand", poll_s=CLOSE_POLL_S)
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await clusters.change(turn)
+            except TimeoutError as error:
+                raise FixtureError(f"demand {turn} led to nothing in {PATIENCE_S:g} s") from error
             samples.append((clock.elapsed_s() - began_s) * 1000)
-        self._bench.expect("demands_seen", expected=self._size.cycles, actual=len(samples))
         _told(self._bench, "demand_to_decision", samples)
+        self._worked("demand_to_decision", watch.child.cpu_s() - cpu_s, len(samples))
+
+    def _worked(self, key: str, cpu_s: float, times: int) -> None:
+        """What the shard's process computed each time, all its threads: no wait counts in it."""
+        self._bench.figures[f"{key}_cpu_ms_each"] = round(cpu_s * 1000 / times, 3)
 
     def _record(self, phase: str, samples: Sequence[Summary]) -> None:
         """The whole cycle and each part of it."""
         whole = [sum(each.seconds.values()) * 1000 for each in samples]
         _told(self._bench, f"{phase}_cycle", whole)
         parts = {
-            name: round(_rank([each.seconds[name] * 1000 for each in samples], 0.5), 3)
+            name: round(ranked([each.seconds[name] * 1000 for each in samples], 0.5), 3)
             for name in samples[-1].seconds
         }
         self._bench.figures[f"{phase}_part_p50_ms"] = parts
@@ -240,13 +256,17 @@ class _Watch:
 def _told(bench: Bench, key: str, samples: Sequence[float]) -> None:
     bench.samples[f"{key}_ms"] = [round(sample, 3) for sample in samples]
     for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
-        bench.figures[f"{key}_{name}_ms"] = round(_rank(samples, share), 3)
+        bench.figures[f"{key}_{name}_ms"] = round(ranked(samples, share), 3)
     bench.progress(f"{bench.name}: {key} p99 {bench.figures[f'{key}_p99_ms']} ms")
 
 
-def _rank(samples: Sequence[float], share: float) -> float:
+def ranked(samples: Sequence[float], share: float) -> float:
     """The nearest rank: a sample, never something between two."""
     return sorted(samples)[max(0, math.ceil(share * len(samples)) - 1)]
+
+
+def _is_done(summary: Summary) -> bool:
+    return not (sum(summary.planned.values()) or summary.queued or summary.in_flight)
 
 
 def _spend(summary: Summary) -> float:
@@ -258,28 +278,14 @@ def _spends(dollars: float) -> Callable[[Summary], bool]:
     return lambda summary: abs(_spend(summary) - dollars) < CENT / 2
 
 
-def _planned(shard: RemoteShard, need: Need) -> Callable[[], Awaitable[bool | None]]:
-    """Whether the newest plan has this need as it is asked for now."""
-    asked = {name: from_units(name, amount) for name, amount in need.aggregate.items()}
-
-    async def planned() -> bool | None:
-        answer = await shard.needs(NeedQuery(cluster=need.cluster))
-        rows = (row for row in answer.rows if row.fingerprint == need.profile.fingerprint)
-        return any(row.group == need.group and dict(row.asked) == asked for row in rows) or None
-
-    return planned
-
-
-async def _until(
-    ask: Callable[[], Awaitable[AnswerT | None]], child: Child, what: str, *, poll_s: float = POLL_S
-) -> AnswerT:
+async def _until(ask: Callable[[], Awaitable[AnswerT | None]], child: Child, what: str) -> AnswerT:
     """The first answer; the bench ends when the shard does, or when it takes too long."""
     try:
         async with asyncio.timeout(PATIENCE_S):
             while (answer := await ask()) is None:
                 if not child.is_running:
                     raise FixtureError(f"the shard has ended: {child.tail()}")
-                await asyncio.sleep(poll_s)
+                await asyncio.sleep(POLL_S)
     except TimeoutError as error:
         raise FixtureError(f"waited {PATIENCE_S:g} s for {what}: {child.tail()}") from error
     return answer

@@ -9,20 +9,26 @@ from mainstay.bench import lcg
 from mainstay.model.frames import BootstrapAsked, CapacityHint, NodeState, ReclaimTold
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need
+from mainstay.model.profile import INSTANCE_TYPE_KEY
 from mainstay.model.resources import add
 from mainstay.session.client import SessionClient
 from mainstay.wire.tls import Plaintext
 
 
 class Obliging:
-    """A cluster that does at once whatever it is asked."""
+    """A cluster that does at once whatever it is asked, and knows when it was."""
+
+    def __init__(self) -> None:
+        self.spoken_to = asyncio.Event()
 
     async def bootstrap(self, asked: BootstrapAsked) -> bytes:
         """Any machine may join."""
+        self.spoken_to.set()
         return f"join {asked.cluster}".encode()
 
     async def reclaim(self, told: ReclaimTold) -> int:
         """Nothing runs there."""
+        self.spoken_to.set()
         return len(told.nodes)
 
     async def node_state(self, state: NodeState) -> None:
@@ -48,8 +54,10 @@ class Clusters:
     def __init__(self, demand: Mapping[ClusterId, Sequence[Need]], address: str) -> None:
         self._rows = {cluster: list(rows) for cluster, rows in demand.items()}
         self._before = {cluster: list(rows) for cluster, rows in demand.items()}
+        self._handlers = {cluster: Obliging() for cluster in demand}
         self._clients = {
-            cluster: SessionClient(cluster, address, Plaintext(), Obliging()) for cluster in demand
+            cluster: SessionClient(cluster, address, Plaintext(), handlers)
+            for cluster, handlers in self._handlers.items()
         }
         for cluster, client in self._clients.items():
             client.set_needs(self._rows[cluster])
@@ -65,17 +73,26 @@ class Clusters:
                 for each in running:
                     each.cancel()
 
-    def change(self, turn: int) -> Need:
+    async def change(self, turn: int) -> None:
         """One cluster after the other asks for a machine more, in the next round for it no longer;
-        the need as it is now.
+        until it hears of it: a machine wants to join, or will be drained.
         """
-        clusters = sorted(self._rows)
+        clusters = sorted(name for name, rows in self._before.items() if any(map(_is_plain, rows)))
         cluster = clusters[turn % len(clusters)]
         rows, before = self._rows[cluster], self._before[cluster]
-        place = next(at for at, need in enumerate(before) if not need.group)
-        need = before[place]
-        if rows[place] == need:
-            need = dataclasses.replace(need, aggregate=add(need.aggregate, need.min_unit))
-        rows[place] = need
+        place = next(at for at, need in enumerate(before) if _is_plain(need))
+        more = dataclasses.replace(
+            before[place], aggregate=add(before[place].aggregate, before[place].min_unit)
+        )
+        rows[place] = more if rows[place] == before[place] else before[place]
+        heard = self._handlers[cluster].spoken_to
+        heard.clear()
         self._clients[cluster].set_needs(rows)
-        return need
+        await heard.wait()
+
+
+def _is_plain(need: Need) -> bool:
+    """Whether any machine of its type will do, so that an idle one is found."""
+    return not need.group and all(
+        requirement.key == INSTANCE_TYPE_KEY for requirement in need.profile.requirements
+    )

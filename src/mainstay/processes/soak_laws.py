@@ -79,6 +79,18 @@ def forgotten(provider: Book, shard: Book) -> list[str]:
     return _first(found, "more machines that were forgotten")
 
 
+def miscounted(asked: int, serving: int, same_need: int) -> list[str]:
+    """Where every machine holds one unit and nothing is missing, all that is asked for is served,
+    nothing else is, and each machine serves the need that its echo names.
+    """
+    found = []
+    if serving != asked:
+        found.append(f"{serving} machines serve, and {asked} are asked for")
+    if same_need != serving:
+        found.append(f"{serving - same_need} machines do not serve what their echo names")
+    return found
+
+
 def drained_without_cause(drains: int, causes: int) -> list[str]:
     """A serving machine is taken away only when less is asked for: one for each unit at most."""
     if drains <= causes:

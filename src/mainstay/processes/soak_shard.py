@@ -24,6 +24,7 @@ from mainstay.processes.soak_laws import (
     drained_without_cause,
     forgotten,
     late,
+    miscounted,
     owned_twice,
     shared,
 )
@@ -247,6 +248,8 @@ class _Soak:
         soaked.bootstraps, soaked.sessions = report.bootstraps, report.sessions
         soaked.serving = sum(map(len, serving.values()))
         soaked.asked, soaked.epoch = report.asked, summary.epoch
+        if not summary.unmet:
+            self._broke(miscounted(soaked.asked, soaked.serving, soaked.same_need))
         self._broke(awake(soaked))
 
     def _heard(self, clusters: SimulatedClusters) -> str:

@@ -19,8 +19,15 @@ async def beside(main: Awaitable[AnswerT], *others: Coroutine[object, object, No
             for task in running:
                 task.cancel()
     except BaseExceptionGroup as group:
+        if _is_to_end():
+            raise asyncio.CancelledError from None  # a group would let it go on
         raise _first(group) from None
     return answer
+
+
+def _is_to_end() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +85,12 @@ class Child:
         now, most = (int(found[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM"))
         return round(now, 1), round(most, 1)
 
+    def cpu_s(self) -> float:
+        """The time that all its threads have computed so far."""
+        text = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii")
+        user, system = text.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def tail(self) -> str:
         """The last lines that it wrote."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -134,6 +140,9 @@ class Children:
     ) -> None:
         for child in reversed(self._all):
             child.stop()
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._all)
 
     def command(self, name: str, words: Sequence[str]) -> Child:
         """Start `mainstay WORDS`."""

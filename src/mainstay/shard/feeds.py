@@ -144,12 +144,12 @@ class Feed:
         )
 
     def ask(self, *, full: bool = False) -> None:
-        """Fetch a list as soon as the last one has been taken; a full one without any pause."""
-        self._asked = True
-        if full:
-            self._full_asked = True
-            self._hurry.set()
-        self._wake()
+        """Fetch a list as soon as the last one has been taken; a full one without any pause.
+
+        A full list that is under way is the one that was asked for.
+        """
+        under_way = self._asked_at_s is not None and self._in_full
+        self._want(full=full and not under_way)
 
     def ask_for(self, machines: Iterable[MachineId]) -> None:
         """Fetch these machines one by one."""
@@ -172,7 +172,6 @@ class Feed:
 
     def refuse(self, why: str) -> None:
         """The list that was taken could not be taken in: ask for everything again."""
-        self._cursor = b""
         self._fail(why, full=True)
 
     def oldest_s(self) -> float | None:
@@ -206,7 +205,7 @@ class Feed:
     async def _pause(self) -> None:
         """Back off from a provider that fails; leave time between lists that cost."""
         await asyncio.sleep(max(0.0, self._retry_at_s - self._clock.elapsed_s()))
-        if not self._wants_full() or self._full_asked:
+        if not self._wants_full():
             return
         rest_s = self._full_began_s + self._options.full_pause_s - self._clock.elapsed_s()
         with contextlib.suppress(TimeoutError):
@@ -246,7 +245,7 @@ class Feed:
         if self._is_old(fetched):
             why = "an older list than the last one: asked again"
             self._journal.noticed(Event.LIST_FAILED, reason=self.name, provider=self.name, why=why)
-            self.ask(full=True)
+            self._want(full=True)
             return
         self._arrived = fetched
         self._first.set()
@@ -282,7 +281,14 @@ class Feed:
         self._failures += 1
         self._retry_at_s = self._clock.elapsed_s() + pause_s
         self._first.set()
-        self.ask(full=full)
+        self._want(full=full)
+
+    def _want(self, *, full: bool) -> None:
+        self._asked = True
+        if full:
+            self._full_asked = True
+            self._hurry.set()
+        self._wake()
 
     def _wants_full(self) -> bool:
         return self._full_asked or not self._cursor or not self.incremental or self._is_due()

@@ -106,7 +106,7 @@ class Intake:
         looked += self.refuse(name, [Refusal(each, OTHER_PROVIDER, RIVAL) for each in named])
         looked += self._judge(feed, report, missing, machines)
         if merged.foreign:
-            books.journal.noticed(Event.MACHINE_FOREIGN, times=merged.foreign, provider=name)
+            books.journal.noticed(Event.MACHINE_FOREIGN, count=merged.foreign, provider=name)
         await self._tell_moved(name, moved)
         return looked + Looked(replay=await self._tell_added(snapshot, bound))
 
@@ -130,7 +130,7 @@ class Intake:
             self._books.journal.noticed(
                 Event.MACHINE_REFUSED,
                 reason=reason,
-                times=count,
+                count=count,
                 provider=name,
                 machine=shown[reason].machine,
                 why=shown[reason].message,

@@ -87,7 +87,7 @@ class Journal(Protocol):
     def disposed(self, records: Iterable[Disposed]) -> None:
         """What became of orders."""
 
-    def noticed(self, event: Event, *, reason: str = "", times: int = 1, **facts: object) -> None:
+    def noticed(self, event: Event, *, reason: str = "", count: int = 1, **facts: object) -> None:
         """Something of the table happened, so many times at once; it is one line, counted so."""
 
 

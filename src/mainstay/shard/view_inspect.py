@@ -104,7 +104,7 @@ def _unmet(
 def code_of(short: Unsatisfied) -> UnmetCode:
     """Why a need is short, in BigFleet's words."""
     stuck = not short.satisfiable or short.parked or short.domain is None
-    if False:
+    if short.need.profile.same_keys and stuck:
         return UnmetCode.TOPOLOGY_UNSATISFIABLE
     return CODES.get(short.reason, UnmetCode.PRIORITY_STARVED)
 

@@ -64,7 +64,6 @@ def selected(snapshot: Snapshot, query: MachineQuery) -> Rows:
 def of_cluster(snapshot: Snapshot, cluster: ClusterId) -> Mask:
     """Which rows are bound to a cluster, or are being created for it."""
     named = np.array([name == cluster for name in snapshot.clusters], dtype=np.bool_)
-    named[0] = False
     meant = np.array([held.cluster == cluster for held in snapshot.assignments.values], np.bool_)
     creating = snapshot.state == State.CREATING
     found: Mask = named[snapshot.cluster] | (creating & meant[snapshot.assignment])

@@ -27,6 +27,7 @@ CHANNEL_OPTIONS: Final = (
 KEEPALIVE_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),  # the same for what gRPC asks for other reasons
 )
 """By which a peer that is gone without a word is noticed. A server may always ask; a client only on
 a stream with traffic, because servers hang up on clients that ask often and say nothing.

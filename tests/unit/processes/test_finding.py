@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from certificates import Authority
+from mainstay.config.load import contexts_file
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.processes.announce import announced
 from mainstay.processes.finding import Where, find
@@ -103,6 +104,10 @@ class TestNamed:
 
 
 class TestContexts:
+    def test_contexts_are_where_the_user_keeps_settings(self) -> None:
+        assert contexts_file({"XDG_CONFIG_HOME": "/x"}) == Path("/x/mainstay/contexts.toml")
+        assert contexts_file({}) == Path.home() / ".config/mainstay/contexts.toml"
+
     def test_a_context_brings_its_certificates(self, tmp_path: Path) -> None:
         flags = Authority(tmp_path).flags("bigfleet://admin")
         (tmp_path / "contexts.toml").write_text(

@@ -7,8 +7,11 @@ from mainstay.processes.soak_laws import (
     Held,
     disagreements,
     drained_without_cause,
+    forgotten,
     late,
+    miscounted,
     owned_twice,
+    shared,
     units,
     withdrawn,
 )
@@ -85,3 +88,28 @@ class TestDrains:
 def test_a_start_that_takes_too_long_is_told() -> None:
     assert late([1.0, 5.0], 5.0) == []
     assert late([1.0, 5.1], 5.0) == ["start 1 took 5.1 s to its first decision (at most 5 s)"]
+
+
+def test_a_machine_that_two_believe_in_at_once_is_told() -> None:
+    assert shared({A: {"m"}, B: {"n"}}) == []
+    assert shared({A: {"m"}, B: {"m", "n"}}) == ["machine m is believed by a and by b"]
+
+
+class TestMemory:
+    def test_a_machine_in_motion_may_be_told_differently(self) -> None:
+        assert forgotten({"m": SERVES_A}, {"m": Held(State.DRAINING, "a")}) == []
+        assert forgotten({"m": SERVES_A}, {}) == []
+        assert forgotten({"m": SERVES_A}, {"m": SERVES_A}) == []
+
+    def test_a_machine_that_serves_another_cluster_than_the_new_shard_believes_is_told(
+        self,
+    ) -> None:
+        assert forgotten({"m": SERVES_A}, {"m": Held(State.CONFIGURED, "b")}) == [
+            "machine m serves a and the new shard takes it for b's"
+        ]
+
+
+def test_as_many_serve_as_are_asked_for_and_what_their_echo_names() -> None:
+    assert miscounted(5, 5, 5) == []
+    assert miscounted(5, 6, 6) == ["6 machines serve, and 5 are asked for"]
+    assert miscounted(5, 5, 3) == ["2 machines do not serve what their echo names"]

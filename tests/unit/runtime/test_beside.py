@@ -64,3 +64,23 @@ def test_who_cancels_it_cancels_all() -> None:
         assert sleeper.cancelled
 
     run(scenario())
+
+
+def test_who_cancels_it_is_obeyed_even_when_something_fails_at_that_moment() -> None:
+    """Or a loop around it would go on as if nothing had been said."""
+
+    async def fail_when_cancelled() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            raise KeyError("late")
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(beside(asyncio.sleep(3600), fail_when_cancelled()))
+            await asyncio.sleep(1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    run(scenario())

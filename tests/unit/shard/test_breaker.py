@@ -170,6 +170,14 @@ class TestClosing:
 
         assert bench.barred() == frozenset()
 
+    def test_what_opened_it_never_counts_again(self) -> None:
+        bench = Bench(10)
+        self.open_for(bench)
+        bench.clock.advance(300.0)
+        bench.fail(4, first=5)
+
+        assert bench.barred() == frozenset()
+
     def test_what_ends_while_it_is_open_counts_neither_way(self) -> None:
         bench = Bench(10)
         bench.fail(5)

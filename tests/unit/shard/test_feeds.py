@@ -113,6 +113,21 @@ class TestAsking:
 
         run(scenario())
 
+    def test_a_full_list_that_is_under_way_is_not_asked_for_twice(self) -> None:
+        async def scenario() -> None:
+            async with Fed(FakeLink(a_machine(), delay_s=20.0)) as fed:
+                for _ in range(15):
+                    fed.feed.ask(full=True)
+                    await asyncio.sleep(1)
+                await asyncio.sleep(10)
+                assert fed.feed.take() is not None
+                await asyncio.sleep(30)
+                fetched = fed.feed.take()
+                assert fetched is not None
+                assert not fetched.full
+
+        run(scenario())
+
     def test_full_lists_that_nobody_needs_at_once_have_a_pause(self) -> None:
         async def scenario() -> None:
             async with Fed(FakeLink(a_machine(), capabilities=FULL_ONLY)) as fed:
@@ -398,6 +413,9 @@ class TestWaiting:
                 fed.feed.ask(full=True)
                 await fed.feed.settled()
                 assert loop.time() == 6.0
+                await asyncio.sleep(1)  # under way by now
+                await fed.feed.settled()
+                assert loop.time() == 7.0
 
         run(scenario())
 

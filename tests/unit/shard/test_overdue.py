@@ -24,6 +24,7 @@ DEADLINES = {
     State.DRAINING: 2400.0,
     State.DELETING: 900.0,
 }
+S = State
 EVERY_S = 10.0
 
 
@@ -118,7 +119,8 @@ class TestDeadline:
 
         in_time(scenario)
 
-    def test_each_new_step_begins_its_own_count(self) -> None:
+    @pytest.mark.parametrize(("after_s", "state"), [(890, S.CONFIGURING), (910, S.FAILED)])
+    def test_each_new_step_begins_its_own_count(self, after_s: float, state: State) -> None:
         async def scenario() -> None:
             world = hands(a_stuck(State.CREATING))
 
@@ -127,8 +129,8 @@ class TestDeadline:
                     world.tools.moves.to(M, State.IDLE, host=HostRef("metal", "h"))
                     world.tools.moves.to(M, State.CONFIGURING, cluster=WEB)
 
-            await watched(world, 1700 + 890, at=made)
-            assert world.machine().state is State.CONFIGURING
+            await watched(world, 1700 + after_s, at=made)
+            assert world.machine().state is state
 
         in_time(scenario)
 
@@ -139,6 +141,30 @@ class TestDeadline:
             await watched(world, 5000)
             assert world.machine().state is State.CONFIGURING
             assert world.link.gets == []
+
+        in_time(scenario)
+
+    def test_one_that_is_taken_in_hand_meanwhile_is_asked_for_when_it_is_late_again(self) -> None:
+        async def scenario() -> None:
+            world = hands(a_stuck(State.DELETING))
+            overdue = Overdue(world.tools, world.links)
+            for now_s in (0.0, 900.0, 910.0, 920.0):
+                overdue.look(world.tools.inventory.snapshot(), now_s)
+            assert overdue._late["metal"].qsize() == 1
+            world.tools.ledger.take(M)
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(overdue.run())
+                await asyncio.sleep(1000)
+                assert world.link.gets == []
+                assert M in world.tools.ledger
+                world.tools.ledger.give_back(M)
+                for _ in range(2):
+                    overdue.look(world.tools.inventory.snapshot(), world.tools.clock.elapsed_s())
+                    await asyncio.sleep(900)
+                overdue.look(world.tools.inventory.snapshot(), world.tools.clock.elapsed_s())
+                await asyncio.sleep(1)
+                running.cancel()
+            assert world.link.gets == [M]
 
         in_time(scenario)
 

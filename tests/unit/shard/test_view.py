@@ -358,6 +358,7 @@ class TestWhatIf:
         told = self.told(WhatIfQuery(lost=(cloud,)))
 
         assert "provision" not in told.actions_after
+        assert told.actions_after["bootstrap"] == told.actions_before["bootstrap"]
 
 
 class TestControls:

@@ -74,6 +74,21 @@ class TestOrder:
         seen = [(n.need.priority, n.arrival_nanos, n.cluster) for n in told.needs]
         assert seen == [(9, 1, "c"), (9, 2, "a"), (9, 2, "b"), (1, 0, "a")]
 
+    def test_gangs_that_were_folded_into_one_row_stand_where_the_first_of_them_came(self) -> None:
+        """The engine serves such a row after the others of its priority."""
+        same = a_need_profile(priority=9, requirements=gang_need().profile.requirements)
+        whole = {"cpu": 8_000}
+        gangs = [
+            a_need(cluster="b", profile=same, aggregate=whole, min_unit=whole, group=group,
+                   arrival_nanos=1)
+            for group in ("g1", "g2")
+        ]  # fmt: skip
+        plain = a_need(cluster="a", profile=a_need_profile(priority=9), arrival_nanos=2)
+
+        told = of_needs([*gangs, plain])
+
+        assert [need.arrival_nanos for need in told.needs] == [1, 2]
+
 
 class TestServed:
     def test_a_satisfied_need_has_no_reason_no_deficit_no_supply(self) -> None:

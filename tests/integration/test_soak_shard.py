@@ -1,0 +1,64 @@
+"""A shard killed with SIGKILL at random moments: the short form of `mainstay soak shard`."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from mainstay.processes.soak_shard import Soaked, SoakSpec, soak
+from mainstay.runtime.children import Children
+from mainstay.runtime.clock import SystemClock
+
+SHORT = SoakSpec(
+    machines=2_000, clusters=5, demand=20, kills=3, seed=5,
+    cycle_interval_s=0.25, step_s=0.5, longest_life_s=3.0,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def soaked(tmp_path_factory: pytest.TempPathFactory) -> Soaked:
+    with Children(tmp_path_factory.mktemp("soak")) as children:
+        return asyncio.run(soak(SHORT, children, SystemClock(), lambda _: None))
+
+
+def test_no_law_is_broken_by_killing_a_shard(soaked: Soaked) -> None:
+    assert soaked.broken == []
+
+
+def test_every_life_has_an_epoch_of_its_own_and_comes_to_a_decision(soaked: Soaked) -> None:
+    assert soaked.kills == SHORT.kills + soaked.killed_early
+    assert len(soaked.starts_s) == SHORT.kills + 1
+    assert soaked.epoch >= len(soaked.starts_s)
+
+
+def test_there_was_something_to_break(soaked: Soaked) -> None:
+    assert soaked.bootstraps > soaked.serving > 0
+    assert soaked.withdrawn >= soaked.drains > 0
+    assert soaked.sessions >= SHORT.clusters * 2
+
+
+def test_what_serves_is_what_is_asked_for_and_the_need_that_the_echo_names(soaked: Soaked) -> None:
+    assert soaked.serving == soaked.asked == soaked.same_need
+
+
+def test_a_soak_that_fails_leaves_no_process_behind(tmp_path: Path) -> None:
+    pids: list[int] = []
+
+    def give_up() -> None:
+        with Children(tmp_path) as children:
+
+            def say(line: str) -> None:
+                if "kill 1" in line:
+                    pids.extend(child.pid for child in children)
+                    raise ZeroDivisionError
+
+            asyncio.run(soak(SHORT, children, SystemClock(), say))
+
+    with pytest.raises((ZeroDivisionError, BaseExceptionGroup)):
+        give_up()
+
+    assert len(pids) == 3
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

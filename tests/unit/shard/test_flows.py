@@ -1,0 +1,123 @@
+"""What the flows share: what each refusal means, and machines that change under our hands."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from builders import a_machine
+from mainstay.model.action import ActionKind
+from mainstay.model.calls import Call
+from mainstay.model.errors import (
+    Fenced,
+    IllegalTransition,
+    InvalidMachine,
+    MainstayError,
+    NoCapacity,
+    NotSupported,
+    Rejected,
+    Unavailable,
+    UnknownMachine,
+)
+from mainstay.model.machine import Machine
+from mainstay.model.state import State
+from mainstay.shard.calling import CallOptions
+from mainstay.shard.events import Event
+from mainstay.shard.flows import reaction_to
+from mainstay.shard.outcomes import Outcome
+from shard_hands import (
+    FakeLink,
+    Hands,
+    M,
+    a_link,
+    an_order,
+    carried_out,
+    hands,
+    in_time,
+    while_running,
+)
+
+DELETE = an_order(ActionKind.DELETE)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "hardware"),
+    [
+        (Fenced("x"), Outcome.FENCED, False),
+        (NoCapacity("x"), Outcome.NO_CAPACITY, False),
+        (Unavailable("x"), Outcome.PROVIDER_ERROR, False),
+        (NotSupported("x"), Outcome.NOT_SUPPORTED, False),
+        (UnknownMachine("x"), Outcome.UNKNOWN_MACHINE, False),
+        (IllegalTransition("x"), Outcome.PROVIDER_ERROR, False),
+        (InvalidMachine("x", rule="price"), Outcome.REFUSED_ACK, True),
+        (Rejected("x"), Outcome.PROVIDER_ERROR, True),
+        (MainstayError("x"), Outcome.PROVIDER_ERROR, True),
+    ],
+)
+def test_each_refusal_has_an_outcome_and_only_some_blame_the_machine(
+    error: MainstayError, outcome: Outcome, hardware: bool
+) -> None:
+    assert reaction_to(error) == (outcome, hardware)
+
+
+def test_an_attempt_has_ten_seconds() -> None:
+    assert CallOptions().timeout_s == 10.0
+
+
+class TestUnderOurHands:
+    def test_a_machine_that_is_gone_when_its_call_is_refused_is_gone(self) -> None:
+        async def scenario() -> None:
+            world = refusing(lambda world: world.tools.inventory.remove(M))
+            await carried_out(world, DELETE)
+            assert world.journal.outcomes() == [Outcome.UNKNOWN_MACHINE]
+            assert world.journal.reasons(Event.WORKER_FAILED) == []
+
+        in_time(scenario)
+
+    def test_one_that_has_come_to_rest_when_its_call_is_refused_is_left_there(self) -> None:
+        async def scenario() -> None:
+            world = refusing(lambda world: world.tools.moves.to(M, State.SPECULATIVE))
+            await carried_out(world, DELETE)
+            assert world.machine().state is State.SPECULATIVE
+            assert world.journal.outcomes() == [Outcome.STALE_STATE]
+            assert world.journal.reasons(Event.WORKER_FAILED) == []
+            assert "in use" in world.journal.records[0].detail
+
+        in_time(scenario)
+
+
+class TestFigures:
+    def test_what_is_under_way_and_how_long_it_took_is_counted(self) -> None:
+        async def scenario() -> None:
+            await asyncio.sleep(50)
+            link = FakeLink(*(a_machine(State.IDLE, id=f"m-{at}") for at in range(2)))
+            link.will(Call.DELETE, 4.0, 6.0)
+            world = hands(link)
+            executor = world.executor(workers=2)
+
+            async def offers() -> None:
+                executor.offer([an_order(ActionKind.DELETE, f"m-{at}") for at in range(2)], cycle=1)
+                await asyncio.sleep(1)
+                assert executor.in_flight == {"metal": 2}
+                await asyncio.sleep(4)
+                assert executor.in_flight == {"metal": 1}
+                await asyncio.sleep(4)
+                assert executor.in_flight == {"metal": 0}
+
+            await while_running(executor, offers())
+            assert [round(each.seconds, 3) for each in world.journal.records] == [4.0, 6.0]
+
+        in_time(scenario)
+
+
+def refusing(meanwhile: Callable[[Hands], object]) -> Hands:
+    """A provider that refuses a delete, after something has happened to the machine."""
+    link = a_link(State.IDLE)
+    world = hands(link)
+
+    def refuses(told: Machine) -> Machine:
+        meanwhile(world)
+        raise Rejected("in use")
+
+    link.will(Call.DELETE, refuses)
+    return world
