@@ -48,13 +48,13 @@ def sim(children: Children, shard: str) -> Sim:
 
 
 def test_steady_clusters_get_what_they_ask_for_and_keep_it(sim: Sim) -> None:
-    code, reports = sim("--name", "calm", "--steady", "--steps", "12")
+    code, reports = sim("--name", "calm", "--steady", "--exact", "--steps", "12")
 
     last = reports[-1]
     assert code == 0
     assert (last["step"], last["clusters"], last["connected"], last["sessions"]) == (12, 3, 3, 3)
-    assert last["nodes"]["Configured"] > 0
-    assert last["bootstraps"] >= last["nodes"]["Configured"]
+    assert last["nodes"] == {"Configured": last["asked"]}
+    assert last["bootstraps"] == last["asked"] > 0
     assert len({report["asked"] for report in reports}) == 1
     assert last["reclaims"] == 0
 

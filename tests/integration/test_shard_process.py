@@ -42,7 +42,7 @@ def fleet(home: Home, name: str, zone: str) -> Path:
 
 def provider(home: Home, name: str = "east", zone: str = "use1-az2") -> Process:
     """A simulated provider that remembers over a restart, at the address it had before."""
-    known = [each for each in home.started if f"{name}.db" in each.popen.args]  # type: ignore[operator]
+    known = [each for each in home.started if f"{name}.db" in str(each.popen.args)]
     at = known[-1].grpc if known else "127.0.0.1:0"
     state = str(home.path / f"{name}.db")
     words = ("--fleet", str(fleet(home, name, zone)), "--state", state, "--listen", at)
@@ -50,7 +50,7 @@ def provider(home: Home, name: str = "east", zone: str = "use1-az2") -> Process:
 
 
 def shard(home: Home, *providers: tuple[str, Process], **settings: str) -> Process:
-    known = [each for each in home.started if "shard" in each.popen.args]  # type: ignore[operator]
+    known = [each for each in home.started if "'shard'" in str(each.popen.args)]
     listen = known[-1].grpc if known else "127.0.0.1:0"
     words = [word for name, each in providers for word in ("--provider", f"{name}={each.grpc}")]
     options = [word for name, value in settings.items() for word in (f"--{name}", value)]

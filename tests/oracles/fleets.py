@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
 
-from mainstay.engine.barred import NOTHING_BARRED, Barred
+from mainstay.engine.barred import NOTHING_BARRED, Barred, Offer
 from mainstay.engine.plan import Demand, Memory
 from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Quota
 from mainstay.inventory.inventory import Inventory
@@ -68,6 +68,13 @@ BARRED_VALUES: Final = (
     (RACK, "1"), (RACK, "2"), (ZONE_KEY, "z-1"), (ZONE_KEY, "z-2"), (ZONE_KEY, ""),
     (INSTANCE_TYPE_KEY, "small"), (INSTANCE_TYPE_KEY, "gpu"), (REGION_KEY, "r-1"), ("none", "x"),
 )  # fmt: skip
+BARRED_OFFERS: Final = tuple(
+    Offer(source, kind, zone, capacity)
+    for source in SOURCES
+    for kind in ("small", "gpu")
+    for zone in ("z-1", "z-2")
+    for capacity in (CapacityType.SPOT, CapacityType.ON_DEMAND)
+)
 DEAD: Final = Fingerprint("0" * 32)
 
 SMALL: Final = Resources({"cpu": "4", "memory": "8Gi"})
@@ -266,6 +273,7 @@ def a_bar(pick: Pick, ids: Sequence[MachineId]) -> Barred:
         sources=pick((frozenset(), frozenset(), frozenset({SOURCES[1]}), frozenset(SOURCES))),
         values=frozenset(pick(BARRED_VALUES) for _ in range(pick((0, 0, 1, 2)))),
         machines=frozenset(pick((*ids, MachineId("nobody"))) for _ in range(pick((0, 1, 1, 3)))),
+        offers=frozenset(pick(BARRED_OFFERS) for _ in range(pick((0, 0, 1, 3)))),
     )
 
 

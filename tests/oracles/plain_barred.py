@@ -18,7 +18,13 @@ def is_barred(machine: Machine, source: str, barred: Barred) -> bool:
     if machine.state not in POOLS:
         return False
     by_value = any(machine.profile.attribute(key) == value for key, value in barred.values)
-    return source in barred.sources or by_value or machine.id in barred.machines
+    profile = machine.profile
+    sold_out = machine.state is State.SPECULATIVE and any(
+        (offer.source, offer.instance_type, offer.zone, offer.capacity_type)
+        == (source, profile.instance_type, profile.zone, profile.capacity_type)
+        for offer in barred.offers
+    )
+    return sold_out or source in barred.sources or by_value or machine.id in barred.machines
 
 
 def barred_among(

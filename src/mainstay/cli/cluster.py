@@ -31,6 +31,7 @@ def cluster() -> None:
     Option("day", int, "Steps from one peak of demand to the next.", 60, least=2),
     Option("steps", int, "How many steps; 0: until Ctrl-C.", 0, least=0),
     Option("steady", bool, "The same demand at every step.", False, flags=("--steady",)),
+    Option("exact", bool, "Only machines that hold one unit each.", False, flags=("--exact",)),
     Option("one_line", bool, "On one line, for machines.", False, flags=("--json",)),
     *SERVER,
 )
@@ -48,6 +49,7 @@ def sim(**given: Any) -> None:
         seed=given["seed"],
         steps_per_day=given["day"],
         steady=given["steady"],
+        exact=given["exact"],
     )
     pace = Pace(every_s=given["every"], steps=given["steps"])
     server = only_one(find_servers(given))

@@ -1,15 +1,25 @@
 """What must not be acquired now, however well it would fit: an input of a decision, like quota."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import MachineId
+from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
 from mainstay.model.texts import hash_of
+
+
+class Offer(NamedTuple):
+    """What a provider sells: quota slots of one kind in one zone."""
+
+    source: str
+    instance_type: str
+    zone: str
+    capacity_type: CapacityType
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +37,12 @@ class Barred:
     machines: frozenset[MachineId] = frozenset()
     """Single machines, such as those whose host will be taken back."""
 
+    offers: frozenset[Offer] = frozenset()
+    """What is sold out: only Speculative machines are meant, for what is there is there."""
+
     def __bool__(self) -> bool:
         """Whether anything is named."""
-        return bool(self.sources or self.values or self.machines)
+        return bool(self.sources or self.values or self.machines or self.offers)
 
 
 NOTHING_BARRED: Final = Barred()
@@ -44,6 +57,9 @@ def barred_rows(snapshot: Snapshot, barred: Barred) -> NDArray[np.bool_] | None:
     named = np.zeros(len(free), dtype=np.bool_)
     named[rows] = _of_source(snapshot, barred)[snapshot.source[rows]]
     named[rows] |= _of_class(snapshot, barred)[snapshot.shape[rows]]
+    if barred.offers:
+        slots = rows[snapshot.state[rows] == State.SPECULATIVE]
+        named[slots] |= _sold_out(snapshot, barred)[snapshot.source[slots], snapshot.shape[slots]]
     if barred.machines:
         names = [name.encode(errors="surrogatepass") for name in barred.machines]
         hashes = np.array([hash_of(name) for name in names], dtype=np.uint64)
@@ -55,6 +71,21 @@ def barred_rows(snapshot: Snapshot, barred: Barred) -> NDArray[np.bool_] | None:
 
 def _of_source(snapshot: Snapshot, barred: Barred) -> NDArray[np.bool_]:
     return np.array([name in barred.sources for name in snapshot.sources], dtype=np.bool_)
+
+
+def _sold_out(snapshot: Snapshot, barred: Barred) -> NDArray[np.bool_]:
+    """By source and class."""
+    profiles = [shape.profile for shape in snapshot.shapes.values]
+    return np.array(
+        [
+            [
+                Offer(source, each.instance_type, each.zone, each.capacity_type) in barred.offers
+                for each in profiles
+            ]
+            for source in snapshot.sources
+        ],
+        dtype=np.bool_,
+    )
 
 
 def _of_class(snapshot: Snapshot, barred: Barred) -> NDArray[np.bool_]:

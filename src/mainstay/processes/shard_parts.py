@@ -52,6 +52,9 @@ from mainstay.shard.tools import Tools
 
 FIRST_LIST_MARGIN_S: Final = 5.0
 
+RETRY_MAX_S: Final = 15.0
+"""Whoever comes back is noticed within this."""
+
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """Runs until it is cancelled."""
 
@@ -209,13 +212,16 @@ class _Assembly:
             backoff=self._backoff,
             acting=self._acting,
             configured=self._configured,
+            sold_out=self._breakers.sold_out,
             default_grace_s=config.default_grace_s,
         )
 
     def _reconciler(self) -> Reconciler:
         config, around = self._config, self._around
         options = FeedOptions(
-            list_timeout_s=config.list_timeout_s, full_every=config.full_list_every
+            list_timeout_s=config.list_timeout_s,
+            full_every=config.full_list_every,
+            retry_max_s=RETRY_MAX_S,
         )
         feeds = [
             Feed(name, link, around.clock, options, journal=around.journal)

@@ -114,7 +114,7 @@ class SessionClient:
         self._needs: Slot[tuple[tuple[Need, ...], int]] = Slot()
         self._rollup: bytes | None = None
         self._rollup_is_due = False
-        self._answers: deque[BootstrapAnswer | ReclaimAck] = deque()
+        self._answers: deque[BootstrapAnswer | ReclaimAck] = deque(maxlen=ANSWERS_MAX)
         self._to_say = asyncio.Event()
         self._connected = asyncio.Event()
         self._connected_s = 0.0

@@ -1,7 +1,8 @@
 """The circuit breaker: when too much of a rack, zone or type fails at once, buy nothing there.
 
-`Breaker` is the rule, `Breakers` holds those of all racks, zones and types. Times are of
-`Clock.elapsed_s`.
+`Breaker` is the rule, `Breakers` holds those of all racks, zones and types, and of what providers
+sell: a machine that never got its host says nothing of hardware, but that an offer is sold out.
+Times are of `Clock.elapsed_s`.
 """
 
 import math
@@ -10,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mainstay.engine.barred import Offer
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.state import State
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
@@ -89,10 +92,21 @@ class Breaker:
             self._bad[bad] += 1
         if not self._is_too_much(machines):
             return False
+        self._open(now_s)
+        return True
+
+    def trip(self, now_s: float) -> bool:
+        """Open it whatever was counted; whether it was closed."""
+        self.pass_time(now_s)
+        if self.open_until_s is not None:
+            return False
+        self._open(now_s)
+        return True
+
+    def _open(self, now_s: float) -> None:
         longer_s = min(self.last_open_s * 2, self._options.open_longest_s)
         self.last_open_s = self._options.open_s if math.isinf(self._closed_at_s) else longer_s
         self.open_until_s = now_s + self.last_open_s
-        return True
 
     def pass_time(self, now_s: float) -> bool:
         """Let what is too old fall out; whether it closes."""
@@ -121,6 +135,12 @@ class Breaker:
         )
 
 
+Attribute = tuple[str, str]
+"""(key, value): a rack, a zone, a type."""
+
+Place = Attribute | Offer
+
+
 class Breakers:
     """All breakers of a shard: implements the port `Failures`."""
 
@@ -131,7 +151,7 @@ class Breakers:
         self._journal = journal
         self._options = options or BreakerOptions()
         self._keys = (self._options.rack_key, ZONE_KEY, INSTANCE_TYPE_KEY)
-        self._breakers: dict[tuple[str, str], Breaker] = {}
+        self._breakers: dict[Place, Breaker] = {}
         self._snapshot: Snapshot | None = None
 
     def look(self, snapshot: Snapshot) -> None:
@@ -140,22 +160,35 @@ class Breakers:
 
     def failed(self, machine: Machine, source: str) -> None:
         """A machine went Failed, or was lost while it served."""
-        self._ended(machine, source, well=False)
+        for place in self._places(machine) if machine.host else [_offer(machine, source)]:
+            self._ended(place, machine.id, source)
 
     def succeeded(self, machine: Machine, source: str) -> None:
         """A step of a machine ended well."""
-        self._ended(machine, source, well=True)
+        for place in self._places(machine):
+            self._ended(place, None, source)
+        if machine.state is State.IDLE:
+            self._ended(_offer(machine, source), None, source)
 
-    def barred(self, now_s: float) -> frozenset[tuple[str, str]]:
+    def sold_out(self, machine: Machine, source: str) -> None:
+        """A provider says that it has no more of these."""
+        place, now_s = _offer(machine, source), self._clock.elapsed_s()
+        breaker = self._breaker_at(place, now_s)
+        if breaker.trip(now_s):
+            self._tell_opened(place, breaker, source)
+
+    def barred(self, now_s: float) -> frozenset[Attribute]:
         """Where nothing is bought at this time: (key, value) of an attribute."""
-        for place, breaker in list(self._breakers.items()):
-            self._pass_time(place, breaker, now_s)
-            if breaker.is_forgotten:
-                del self._breakers[place]
-        return frozenset(self.open_until_s)
+        self._pass_time(now_s)
+        return frozenset(each for each in self.open_until_s if not isinstance(each, Offer))
+
+    def offers(self, now_s: float) -> frozenset[Offer]:
+        """What is not bought at this time."""
+        self._pass_time(now_s)
+        return frozenset(each for each in self.open_until_s if isinstance(each, Offer))
 
     @property
-    def open_until_s(self) -> Mapping[tuple[str, str], float]:
+    def open_until_s(self) -> Mapping[Place, float]:
         """The open ones, and until when."""
         return {
             place: breaker.open_until_s
@@ -163,32 +196,46 @@ class Breakers:
             if breaker.open_until_s is not None
         }
 
-    def _ended(self, machine: Machine, source: str, *, well: bool) -> None:
-        now_s, bad = self._clock.elapsed_s(), None if well else machine.id
-        for key in self._keys:
-            value = machine.profile.attribute(key)
-            if not value:
-                continue
-            place = (key, value)
-            breaker = self._breakers.setdefault(place, Breaker(self._options))
-            self._pass_time(place, breaker, now_s)
-            if breaker.ended(bad, now_s, 0 if well else self._machines_at(place)):
-                self._journal.noticed(
-                    Event.BREAKER_OPENED,
-                    reason=key,
-                    value=value,
-                    failures=breaker.failures,
-                    seconds=breaker.last_open_s,
-                    provider=source,
-                )
+    def _places(self, machine: Machine) -> list[Place]:
+        found = [(key, machine.profile.attribute(key)) for key in self._keys]
+        return [(key, value) for key, value in found if value]
 
-    def _pass_time(self, place: tuple[str, str], breaker: Breaker, now_s: float) -> None:
+    def _ended(self, place: Place, bad: MachineId | None, source: str) -> None:
+        now_s = self._clock.elapsed_s()
+        breaker = self._breaker_at(place, now_s)
+        if breaker.ended(bad, now_s, 0 if bad is None else self._machines_at(place)):
+            self._tell_opened(place, breaker, source)
+
+    def _breaker_at(self, place: Place, now_s: float) -> Breaker:
+        breaker = self._breakers.setdefault(place, Breaker(self._options))
+        self._close_in_time(place, breaker, now_s)
+        return breaker
+
+    def _pass_time(self, now_s: float) -> None:
+        for place, breaker in list(self._breakers.items()):
+            self._close_in_time(place, breaker, now_s)
+            if breaker.is_forgotten:
+                del self._breakers[place]
+
+    def _close_in_time(self, place: Place, breaker: Breaker, now_s: float) -> None:
         if breaker.pass_time(now_s):
-            self._journal.noticed(Event.BREAKER_CLOSED, reason=place[0], value=place[1])
+            key, value = _told(place)
+            self._journal.noticed(Event.BREAKER_CLOSED, reason=key, value=value)
 
-    def _machines_at(self, place: tuple[str, str]) -> int:
+    def _tell_opened(self, place: Place, breaker: Breaker, source: str) -> None:
+        key, value = _told(place)
+        self._journal.noticed(
+            Event.BREAKER_OPENED,
+            reason=key,
+            value=value,
+            failures=breaker.failures,
+            seconds=breaker.last_open_s,
+            provider=source,
+        )
+
+    def _machines_at(self, place: Place) -> int:
         """How many machines there are there, 0 if unknown; costs classes, not machines."""
-        if self._snapshot is None:
+        if self._snapshot is None or isinstance(place, Offer):
             return 0
         key, value = place
         codes, values = self._snapshot.shapes.attribute(key)
@@ -196,3 +243,15 @@ class Breakers:
             return 0
         of_class = self._snapshot.machines_of_shape
         return int(of_class[codes[: len(of_class)] == values.index(value)].sum())
+
+
+def _offer(machine: Machine, source: str) -> Offer:
+    profile = machine.profile
+    return Offer(source, profile.instance_type, profile.zone, profile.capacity_type)
+
+
+def _told(place: Place) -> Attribute:
+    """As people read it."""
+    if not isinstance(place, Offer):
+        return place
+    return "offer", f"{place.instance_type}/{place.zone}/{place.capacity_type}"

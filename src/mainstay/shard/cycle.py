@@ -144,6 +144,7 @@ def inputs(parts: Parts, carried: Carried, *, number: int, policy: Policy) -> In
         sources=silent,
         values=parts.breakers.barred(elapsed_s),
         machines=frozenset(parts.reconciler.notices),
+        offers=parts.breakers.offers(elapsed_s),
     )
     restrictions = dataclasses.replace(
         parts.controls.restrictions(),

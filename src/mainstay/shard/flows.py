@@ -179,4 +179,6 @@ def failed(hand: InHand, tools: Tools, why: str, reaction: Reaction) -> Ending:
     )
     if reaction.hardware:
         tools.failures.failed(record, hand.source)
+    if reaction.outcome is Outcome.NO_CAPACITY:
+        tools.sold_out(record, hand.source)
     return Ending(reaction.outcome, why)

@@ -25,7 +25,6 @@ from mainstay.shard.comebacks import Comebacks
 from mainstay.shard.domains import Domains
 from mainstay.shard.events import Event
 from mainstay.shard.feeds import Feed
-from mainstay.shard.interruptions import Interruptions
 from mainstay.shard.looked import Looked
 from mainstay.shard.owed import Owed
 from mainstay.shard.ports import Listed
@@ -63,13 +62,11 @@ class Intake:
         books: Books,
         owed: Mapping[str, Owed],
         domains: Domains,
-        interruptions: Interruptions,
         options: IntakeOptions,
     ) -> None:
         self._books = books
         self._owed = owed
         self._domains = domains
-        self._interruptions = interruptions
         self._options = options
         self._telling = Telling(books)
         self._comebacks = Comebacks()
@@ -196,7 +193,6 @@ class Intake:
         for machine in machines:
             before, source = inventory.machine(machine), inventory.source(machine)
             inventory.remove(machine)
-            self._interruptions.forget(source, machine)
             self._telling.lost(before, source, why)
             for rival in self._claimed.pop(machine, ()):
                 self._owed[rival].add(machine)

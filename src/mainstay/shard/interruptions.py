@@ -23,7 +23,7 @@ class Interruptions:
         return self._all
 
     def heard(self, source: str, report: Noticed, ours: Callable[[MachineId], bool]) -> None:
-        """A list of a provider was taken in."""
+        """A list of a provider was taken in; a machine that is not `ours` any more has none."""
         known = self._of.get(source, {})
         now = {name: word for name, word in known_notices(known, report).items() if ours(name)}
         if now == known:
@@ -32,12 +32,6 @@ class Interruptions:
             if known.get(name) != notice:
                 self._told(source, name, notice)
         self._put(source, now)
-
-    def forget(self, source: str, machine: MachineId) -> None:
-        """A machine is gone."""
-        known = self._of.get(source, {})
-        if machine in known:
-            self._put(source, {name: known[name] for name in known if name != machine})
 
     def _told(self, source: str, machine: MachineId, notice: InterruptionNotice) -> None:
         self._journal.noticed(

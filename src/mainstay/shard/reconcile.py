@@ -57,7 +57,7 @@ class Reconciler:
         self._domains_seen = self._domains.version
         self._interruptions = Interruptions(books.journal)
         self._owed = {feed.name: Owed(options.owed_max) for feed in self._feeds}
-        self._intake = Intake(books, self._owed, self._domains, self._interruptions, options.intake)
+        self._intake = Intake(books, self._owed, self._domains, options.intake)
         self._asked_at_s: dict[str, float] = {}
         self._found_at_s: dict[MachineId, float] = {}
         self._answered: set[str] = set()

@@ -36,5 +36,8 @@ class Tools:
     configured: Callable[[Machine], None]
     """Told of every machine that we see reach Configured."""
 
+    sold_out: Callable[[Machine, str], None] = lambda _, __: None
+    """Told of every machine that its provider, named by source, has no capacity for."""
+
     default_grace_s: int = DEFAULT_GRACE_S
     """For workloads whose cluster could not be told."""

@@ -7,7 +7,7 @@ import pytest
 
 from builders import a_need
 from mainstay.engine.audit import differences
-from mainstay.engine.barred import NOTHING_BARRED, Barred, barred_rows
+from mainstay.engine.barred import NOTHING_BARRED, Barred, Offer, barred_rows
 from mainstay.engine.certificate import Filter
 from mainstay.engine.decide import decide
 from mainstay.engine.explain import Standing, explain_machine, explain_need
@@ -17,11 +17,12 @@ from mainstay.engine.policy import Policy
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
-from mainstay.model.profile import ZONE_KEY, HostRef, Profile
+from mainstay.model.profile import ZONE_KEY, CapacityType, HostRef, Profile
 from mainstay.model.resources import Resources
 from mainstay.model.state import State
 from oracles.fleets import NOW, RACK, world_of
 
+UNSPECIFIED: Final = CapacityType.UNSPECIFIED
 M: Final = tuple(MachineId(f"m-{number}") for number in range(4))
 FLEET: Final = (
     (State.IDLE, "za", "r-1", 5.0), (State.SPECULATIVE, "za", "r-2", 1.0),
@@ -76,6 +77,10 @@ def named(barred: Barred) -> list[MachineId]:
         (Barred(values=frozenset({(RACK, "")})), []),
         (Barred(values=frozenset({(RACK, "r-1"), (RACK, "r-2")})), [M[0], M[1]]),
         (Barred(machines=frozenset({M[2], M[3], MachineId("ghost")})), [M[3]]),
+        (Barred(offers=frozenset({Offer("sim", "m5", "za", UNSPECIFIED)})), [M[1]]),
+        (Barred(offers=frozenset({Offer("ec2", "m5", "za", UNSPECIFIED)})), []),
+        (Barred(offers=frozenset({Offer("sim", "m5", "zb", UNSPECIFIED)})), []),
+        (Barred(offers=frozenset({Offer("sim", "m5", "za", CapacityType.SPOT)})), []),
     ],
 )
 def test_only_idle_and_speculative_machines_are_barred(

@@ -73,3 +73,15 @@ def test_what_is_put_when_all_is_done_is_handled_too() -> None:
         newest.put("a", "a2")
 
     assert in_hall(scenario, workers_max=1).done == ["a1", "a2"]
+
+
+def test_a_free_worker_leaves_alone_what_another_has_in_hand() -> None:
+    async def scenario(newest: Newest[str]) -> None:
+        newest.put("a", "a1")
+        await asyncio.sleep(0.2)
+        newest.put("a", "a2")
+        newest.put("b", "b1")
+
+    hall = in_hall(scenario)
+    assert not hall.clash
+    assert hall.done == ["a1", "b1", "a2"]

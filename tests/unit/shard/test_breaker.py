@@ -5,7 +5,7 @@ import pytest
 from builders import a_machine, a_profile
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.machine import Machine
-from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType
 from mainstay.model.state import State
 from mainstay.runtime.clock import StepClock
 from mainstay.shard.breaker import RACK_KEY, BreakerOptions, Breakers
@@ -197,3 +197,33 @@ class TestClosing:
         bench.barred()
 
         assert bench.breakers._breakers == {}
+
+
+class TestOffers:
+    """A machine that never got its host says that an offer is sold out, and nothing of hardware."""
+
+    def slot(self, at: int) -> Machine:
+        return a_machine(State.FAILED, id=f"s-{at}", profile=a_profile(), host=None)
+
+    def test_creates_that_fail_bar_their_offer_and_no_rack_zone_or_type(self) -> None:
+        bench = Bench(1000)
+        for at in range(5):
+            bench.breakers.failed(self.slot(at), "cloud")
+
+        assert bench.barred() == frozenset()
+        [offer] = bench.breakers.offers(bench.clock.elapsed_s())
+        assert offer == ("cloud", "m5.2xlarge", "zone-a", CapacityType.ON_DEMAND)
+
+    def test_a_provider_that_says_so_is_believed_at_once(self) -> None:
+        bench = Bench(1000)
+        bench.breakers.sold_out(self.slot(1), "cloud")
+
+        assert len(bench.breakers.offers(bench.clock.elapsed_s())) == 1
+        assert [event for event, *_ in bench.journal.events] == [Event.BREAKER_OPENED]
+
+    def test_said_again_after_a_while_it_is_barred_twice_as_long(self) -> None:
+        bench = Bench(1000)
+        for wait_s, still in ((60, False), (60, True), (60, False)):
+            bench.breakers.sold_out(self.slot(1), "cloud")
+            bench.clock.advance(wait_s)
+            assert bool(bench.breakers.offers(bench.clock.elapsed_s())) is still

@@ -674,25 +674,67 @@ class TestInOurHands:
         async def scenario(w: World) -> None:
             await w.first()
             link = w.links["metal"]
-            w.ledger.take(M)
-            link.put(a_machine(State.CONFIGURING))
-            await w.look()
-            w.ledger.give_back(M)
-            await asyncio.sleep(1)
             link.delay_s = 8.0
-            w.feeds["metal"].ask(full=True)  # it will say Configuring
-            await w.look()
-            await asyncio.sleep(1)
+            w.feeds["metal"].ask(full=True)
+            await asyncio.sleep(1)  # on its way, and it will say Configuring
             link.put(a_machine(State.CONFIGURED))
             w.feeds["metal"].ask_for([M])
             await asyncio.sleep(1)
             await w.look()
-            assert w.state() in {State.CONFIGURED, State.CONFIGURING}
-            await w.cycles(4)
             assert w.state() is State.CONFIGURED
-            assert link.looked_up
+            await asyncio.sleep(8)
+            assert (await w.look()).lists == 1
+            assert w.state() is State.CONFIGURED
+            assert w.diary.count(Event.MACHINE_RETIRED) == 0
+
+        play(scenario, FakeLink(a_machine(State.CONFIGURING)))
+
+    def test_a_single_answer_from_before_we_touched_the_machine_is_asked_for_again(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            link = w.links["metal"]
+            link.get_delay_s = 3.0
+            w.feeds["metal"].ask_for([M])
+            await asyncio.sleep(1)  # on its way, and it will say Idle
+            w.ledger.take(M)
+            w.moves.to(M, State.CONFIGURING, cluster="web")
+            w.ledger.give_back(M)
+            await asyncio.sleep(3)
+            await w.look()
+            assert w.state() is State.CONFIGURING
 
         play(scenario, FakeLink(a_machine(State.IDLE)))
+
+    def test_a_tombstone_of_a_machine_in_our_hands_is_not_lost(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.ledger.take(M)
+            w.links["metal"].take_away("m-1")
+            await w.cycles(2)
+            assert w.has()
+            assert w.reconciler.owed == 1
+            w.ledger.give_back(M)
+            await w.cycles(2)
+            assert not w.has()
+
+        play(scenario, FakeLink(a_machine(State.IDLE)))
+
+    def test_a_provider_that_does_not_answer_is_not_asked_for_single_machines(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.ledger.take(M)
+            w.links["metal"].put(a_machine(price_per_hour=3.0))
+            await w.look()
+            w.links["metal"].fails = Unavailable("no route")
+            await w.cycles(1)
+            w.ledger.give_back(M)
+            await w.cycles(5)
+            assert w.links["metal"].looked_up == []
+            w.links["metal"].fails = None
+            await w.cycles(10)
+            assert w.inventory.machine(M).price_per_hour == 3.0
+
+        play(scenario, link_of("m-1"))
 
     def test_what_no_list_to_come_can_be_held_against_is_forgotten(self) -> None:
         async def scenario(w: World) -> None:

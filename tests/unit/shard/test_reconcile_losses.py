@@ -137,6 +137,15 @@ class TestHeldLists:
 
         play(scenario, fleet(100))
 
+    def test_new_machines_do_not_make_up_for_missing_ones(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.links["metal"].hides = set(names(10))
+            w.links["metal"].put(*[a_machine(id=name) for name in names(50, start=200)])
+            assert (await w.cycles(1)).held == 10
+
+        play(scenario, fleet(100))
+
     def test_its_news_are_taken_in_all_the_same(self) -> None:
         async def scenario(w: World) -> None:
             await w.first()

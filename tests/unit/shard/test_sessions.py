@@ -687,10 +687,12 @@ class TestHints:
                     stage.sessions.publish(hints)
                     await settle()
                     assert len(web.heard(CapacityHint)) == 1
-                async with stage.line("web"), stage.line("web") as replaced:
+                async with stage.line("web"):
                     stage.sessions.publish(hints)
-                    await settle()
-                    assert len(replaced.heard(CapacityHint)) == 1
+                    async with stage.line("web") as successor:
+                        stage.sessions.publish(hints)
+                        await settle()
+                        assert len(successor.heard(CapacityHint)) == 1
                 assert len(batch.heard(CapacityHint)) == 1
 
         on(Stage, scenario)
