@@ -29,7 +29,9 @@ NEEDS: Final = "unit/model/test_needs.py"
 PLAIN: Final = "unit/engine/test_plain_engine.py"
 MERGE: Final = "property/test_inventory_merge.py"
 LAWS: Final = "simulation/test_loop_laws.py"
-NO_SHARD: Final = "not built yet: shard"
+RAILS: Final = "unit/shard/test_rails.py"
+DEMAND: Final = "unit/shard/test_demand.py::TestS66Quarantine"
+BOOTSTRAP: Final = "unit/shard/test_bootstrap.py"
 
 ELSEWHERE: Final[Mapping[str, tuple[str, ...]]] = {
     "S01": (
@@ -52,23 +54,56 @@ ELSEWHERE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "S05": (f"{NEEDS}::test_an_empty_roll_up_withdraws_everything",),
     "S62": (f"{PLAIN}::TestRelease::test_the_hold_starts_when_a_machine_becomes_idle",),
-    "S63": (NO_SHARD,),
-    "S64": (NO_SHARD,),
-    "S66": (NO_SHARD,),
-    "S67": (NO_SHARD,),
-    "S69": (NO_SHARD, f"{MERGE}::TestAbsence::test_what_is_skipped_is_neither_taken_in_nor_missed"),
-    "S70": (NO_SHARD,),
-    "S71": (NO_SHARD,),
+    "S63": (f"{RAILS}::TestReclaimCap::test_s63_cap_arithmetic",),
+    "S64": (
+        f"{RAILS}::TestReclaimCap::test_s64_cap_selection",
+        f"{RAILS}::TestReclaimCap::test_s64_without_a_fraction_everything_runs",
+    ),
+    "S66": (
+        f"{DEMAND}::test_s66_an_empty_roll_up_is_held_twice_and_believed_the_third_time",
+        f"{DEMAND}::test_s66_one_that_asks_for_enough_is_accepted_and_the_count_begins_anew",
+        f"{DEMAND}::test_s66_demand_of_nine_rows_may_go_at_once",
+        f"{DEMAND}::test_s66_demand_that_shrinks_step_by_step_is_never_held",
+        f"{DEMAND}::test_s66_the_first_roll_up_is_accepted_even_when_it_is_empty",
+        f"{DEMAND}::test_s66_exactly_a_tenth_is_accepted_and_less_is_held",
+    ),
+    "S67": (
+        f"{RAILS}::TestStances::test_s67_pause_wins_over_shadow_in_the_counting",
+        "simulation/test_whole_shard.py"
+        "::test_under_pause_and_shadow_everything_is_decided_and_nothing_is_called",
+    ),
+    "S69": (
+        "unit/shard/test_reconcile.py::TestInOurHands"
+        "::test_S69_a_list_leaves_a_machine_alone_that_is_in_flight",
+        f"{MERGE}::TestAbsence::test_what_is_skipped_is_neither_taken_in_nor_missed",
+    ),
+    "S70": (
+        "unit/shard/test_executor.py::TestOffer"
+        "::test_S70_an_order_whose_machine_has_moved_on_is_deduplicated_without_a_call",
+    ),
+    "S71": (
+        f"{BOOTSTRAP}::TestBeforeTheProviderIsAsked"
+        "::test_S71_a_cluster_that_does_not_answer_in_time_gives_the_machine_back",
+        f"{BOOTSTRAP}::TestAfterTheProviderWasAsked"
+        "::test_S71_a_refused_configure_is_failed_with_the_providers_words",
+    ),
     "S72": (
-        NO_SHARD,
+        "unit/shard/test_drain.py::TestStates"
+        "::test_S72_an_ack_at_draining_keeps_cluster_and_commitment",
+        "unit/shard/test_reconcile.py::TestWhoIsTold::test_S72_a_drain_that_a_list_finishes_leaves"
+        "_nothing_and_is_told_to_the_cluster_it_left",
         f"{MERGE}::TestEcho::test_what_a_machine_was_drained_for_is_forgotten_when_it_is_idle",
     ),
     "S73": (
         f"{MERGE}::TestBulk::test_a_record_that_breaks_a_rule_is_refused_under_its_name",
         f"{MERGE}::TestRepeated::test_a_refused_report_leaves_the_record_it_does_not_replace",
-        "not built yet: shard (a Create whose answer is refused is Failed)",
+        "unit/shard/test_provision.py::TestProvision"
+        "::test_S73_an_ack_that_cannot_be_is_failed_and_never_repeated",
     ),
-    "S75": ("not built yet: shard (fencing per machine is a provider's)",),
+    "S75": (
+        "unit/shard/test_executor_over_sim.py::TestFences"
+        "::test_S75_calls_to_several_machines_may_overtake_each_other",
+    ),
     "S78": (
         "not expressible yet: demand is an input here, and no pods are simulated that would ask"
         " only while they wait",
@@ -85,7 +120,7 @@ PARTLY: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "S57": (f"{LAWS}::TestPreemption::test_s57_victims_drain_and_then_serve_the_more_important",),
     "S60": ("not expressible: the inventory stamps every Idle machine, so that none has no stamp",),
-    "S65": (f"{NO_SHARD} (the file shows the cap of the simulator, at a twentieth)",),
+    "S65": (f"{RAILS}::TestReclaimCap::test_s65_what_is_left_over_runs_in_later_cycles",),
     "S68": (f"{PLAIN}::TestShortfall::test_a_hundred_are_told_and_all_are_remembered",),
     "S74": (f"{MERGE}::TestEcho::test_it_fills_only_what_we_do_not_know",),
     "S77": ("not expressible yet: pods that die with their machine and are not asked for again",),

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mainstay.engine.plan import Plan
-from mainstay.shard.audit_log import Aside
+from mainstay.runtime.aside import Aside
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
 

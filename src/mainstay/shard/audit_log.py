@@ -7,25 +7,16 @@ What found no room is counted, and the next line that is written says how many a
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
+from mainstay.runtime.aside import Aside
 from mainstay.shard.audit_files import AuditFiles
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
 
-AnswerT = TypeVar("AnswerT")
-
 Content = Callable[[], Mapping[str, object]]
 """Makes the content of a line; called beside the loop."""
-
-
-class Aside(Protocol):
-    """Runs blocking work beside the event loop."""
-
-    def __call__(self, work: Callable[[], AnswerT], /) -> Awaitable[AnswerT]:
-        """Run it; what it raises is raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

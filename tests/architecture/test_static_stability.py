@@ -1,0 +1,36 @@
+"""A shard knows no coordinator: its tests pass in a process where none can be imported."""
+
+import sys
+from typing import Final
+
+import outside
+
+PROGRAM: Final = """
+import sys
+sys.modules["mainstay.coordinator"] = None  # importing it now raises
+sys.modules["mainstay.uplink"] = None
+import pytest
+sys.exit(pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *sys.argv[1:]]))
+"""
+
+WITHOUT: Final = (
+    "tests/unit/shard/test_executor.py",
+    "tests/unit/shard/test_sessions.py",
+    "tests/unit/shard/test_reconcile.py",
+    "tests/simulation/test_whole_shard.py::test_demand_becomes_machines_that_serve",
+)
+
+
+def without_coordinator(*tests: str, program: str = PROGRAM) -> int:
+    return outside.run([sys.executable, "-c", program, *tests], timeout_s=300).returncode
+
+
+def test_a_shard_works_where_no_coordinator_can_be_imported() -> None:
+    assert without_coordinator(*WITHOUT) == 0
+
+
+def test_importing_it_there_would_fail() -> None:
+    """Or the test above would say nothing."""
+    importing = PROGRAM.replace("import pytest", "import mainstay.coordinator")
+
+    assert without_coordinator(program=importing) == 1
