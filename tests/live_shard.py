@@ -22,11 +22,11 @@ from mainstay.model.need import Need, Operator, Requirement
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
 from mainstay.processes.announce import announced
+from mainstay.shard.answers.view import Activity, ShardControls, ShardView
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
-from mainstay.shard.view import Activity, ShardControls, ShardView
 from mainstay.wire.shard_read_server import read_handler
 from mainstay.wire.shard_view_client import RemoteShard
 from mainstay.wire.shard_view_server import control_handler, view_handler
@@ -106,7 +106,7 @@ def a_plan(*, needs: Sequence[Need] | None = None) -> Plan:
 
 @dataclass
 class FakeShard:
-    """`mainstay.shard.view.Live`, as far as one can be without a loop."""
+    """`mainstay.shard.answers.view.Live`, as far as one can be without a loop."""
 
     published: Published | None = None
     shard_id: str = "s-0"

@@ -28,10 +28,10 @@ from mainstay.model.notice import InterruptionNotice
 from mainstay.model.state import State
 from mainstay.providers.sim.provider import Sim
 from mainstay.runtime.clock import Clock
-from mainstay.shard.domains import Domains
 from mainstay.shard.events import Event
-from mainstay.shard.feeds import Feed, FeedOptions
 from mainstay.shard.ledger import Ledger
+from mainstay.shard.lists.domains import Domains
+from mainstay.shard.lists.feeds import Feed, FeedOptions
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Disposed
 from mainstay.shard.reconcile import Books, Looked, ReconcileOptions, Reconciler

@@ -33,18 +33,18 @@ from mainstay.model.profile import HostRef
 from mainstay.model.state import State
 from mainstay.providers.kit.steps import STEPS, placed
 from mainstay.runtime.clock import Clock
-from mainstay.shard.acting import Acting
 from mainstay.shard.actions.bootstrap import NO_SESSION
-from mainstay.shard.backoff import BackOff
-from mainstay.shard.calling import Caller, CallOptions, FenceCounter
 from mainstay.shard.events import Event
 from mainstay.shard.executor import Executor, ExecutorOptions
+from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.backoff import BackOff
+from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.shard.ports import Link
-from mainstay.shard.tools import Tools
 from virtual_loop import LoopClock, run
 
 M: Final = MachineId("m-1")

@@ -29,16 +29,16 @@ from mainstay.providers.sim.latency import CLOUD
 from mainstay.providers.sim.offers import choose, small_catalog
 from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.sim.spec import Pool, SimSpec
-from mainstay.shard.acting import Acting
-from mainstay.shard.backoff import BackOff
-from mainstay.shard.calling import Caller, FenceCounter
 from mainstay.shard.executor import Executor, ExecutorOptions
-from mainstay.shard.feeds import Feed
+from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.backoff import BackOff
+from mainstay.shard.hands.calling import Caller, FenceCounter
+from mainstay.shard.hands.overdue import Overdue
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.ledger import Ledger
+from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.moves import Moves
-from mainstay.shard.overdue import Overdue
 from mainstay.shard.reconcile import Books, Reconciler
-from mainstay.shard.tools import Tools
 from shard_hands import FakeClusters, FakeFailures, FakeJournal
 from virtual_loop import LoopClock
 

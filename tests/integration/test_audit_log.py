@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import outside
-from mainstay.shard.audit_files import files_of
-from mainstay.shard.audit_verify import verify
+from mainstay.shard.audit.files import files_of
+from mainstay.shard.audit.verify import verify
 
 WRITER = """
 import sys
 from pathlib import Path
-from mainstay.shard.audit_files import AuditFiles, Sizes
+from mainstay.shard.audit.files import AuditFiles, Sizes
 
 log = AuditFiles(Path(sys.argv[1]), Sizes(file_bytes=20_000))
 assert not log.found.broken, log.found.broken

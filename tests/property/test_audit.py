@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outside
-from mainstay.shard.audit_chain import OWN_KEYS
-from mainstay.shard.audit_files import AuditFiles, Sizes, files_of
-from mainstay.shard.audit_verify import verify
+from mainstay.shard.audit.chain import OWN_KEYS
+from mainstay.shard.audit.files import AuditFiles, Sizes, files_of
+from mainstay.shard.audit.verify import verify
 
 CONTENTS = st.lists(
     st.dictionaries(

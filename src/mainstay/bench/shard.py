@@ -114,6 +114,7 @@ class _Run:
             await self._first(watch, started_s)
             clusters = Clusters(demand_of(_wishes(size)), address)
             await stack.enter_async_context(clusters.connected())
+            await self._replayed(watch.child, clusters)
             await self._quiet(watch)
             await self._steady(watch)
             await self._changed(watch, server)
@@ -149,6 +150,17 @@ class _Run:
             str(State.IDLE): idle, str(State.CONFIGURED): configured,
         }  # fmt: skip
         bench.expect("by_state", expected=expected, actual=dict(summary.machines))
+
+    async def _replayed(self, child: Child, clusters: Clusters) -> None:
+        """Every cluster is told of all its machines when it connects: that takes its own time."""
+        serving, began_s = self._size.machines * 85 // 100, self._bench.clock.elapsed_s()
+
+        async def told() -> bool | None:
+            return clusters.told() >= serving or None
+
+        await _until(told, child, "every cluster to hear of its machines")
+        self._bench.expect("node_states", expected=serving, actual=clusters.told())
+        self._bench.figures["replay_s"] = round(self._bench.clock.elapsed_s() - began_s, 3)
 
     async def _quiet(self, watch: "_Watch") -> None:
         """All clusters are heard, every need is met, and nothing is left to do."""

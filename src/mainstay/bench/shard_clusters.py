@@ -20,6 +20,8 @@ class Obliging:
 
     def __init__(self) -> None:
         self.spoken_to = asyncio.Event()
+        self.told = 0
+        """Of how many states of machines."""
 
     async def bootstrap(self, asked: BootstrapAsked) -> bytes:
         """Any machine may join."""
@@ -32,7 +34,8 @@ class Obliging:
         return len(told.nodes)
 
     async def node_state(self, state: NodeState) -> None:
-        """Not kept: there are too many."""
+        """Counted and not kept: there are too many."""
+        self.told += state.cluster != ""
 
     async def hint(self, hint: CapacityHint) -> None:
         """Nobody asks for more."""
@@ -72,6 +75,10 @@ class Clusters:
             finally:
                 for each in running:
                     each.cancel()
+
+    def told(self) -> int:
+        """Of how many states of machines all clusters have heard so far."""
+        return sum(each.told for each in self._handlers.values())
 
     async def change(self, turn: int) -> None:
         """One cluster after the other asks for a machine more, in the next round for it no longer;

@@ -20,7 +20,7 @@ def verify(
 ) -> None:
     """Read a whole log and name the first line that is not as it was written."""
     from mainstay.model.errors import Rejected
-    from mainstay.shard.audit_verify import verify as check
+    from mainstay.shard.audit.verify import verify as check
 
     try:
         seen = check(directory)

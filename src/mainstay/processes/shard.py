@@ -28,17 +28,17 @@ from mainstay.processes.told import until_told
 from mainstay.runtime import log
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.slot import Slot
-from mainstay.shard.attribution_log import AttributionLog
-from mainstay.shard.audit_files import AuditFiles, Sizes
-from mainstay.shard.audit_log import AuditLog
+from mainstay.shard.answers.live import LiveShard
+from mainstay.shard.answers.view import ShardControls, ShardView
+from mainstay.shard.audit.attribution import AttributionLog
+from mainstay.shard.audit.files import AuditFiles, Sizes
+from mainstay.shard.audit.log import AuditLog
 from mainstay.shard.cycle import Cycled
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.facts import Published
 from mainstay.shard.journal import ShardJournal
-from mainstay.shard.live import LiveShard
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.ports import Link
-from mainstay.shard.view import ShardControls, ShardView
 from mainstay.wire.provider_client import ClientOptions, RemoteProvider
 from mainstay.wire.session_server import session_handler
 from mainstay.wire.shard_read_server import read_handler

@@ -21,34 +21,34 @@ from mainstay.model.need import Requirement
 from mainstay.model.state import State
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
-from mainstay.shard.absence import AbsenceOptions
-from mainstay.shard.acting import Acting
-from mainstay.shard.backoff import BackOff
-from mainstay.shard.breaker import BreakerOptions, Breakers
-from mainstay.shard.calling import Caller, CallOptions, FenceCounter
+from mainstay.shard.answers.live import LiveShard
 from mainstay.shard.controls import Controls
 from mainstay.shard.cycle import Cycled, Parts
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.demand import DemandBook
-from mainstay.shard.domains import Domains
 from mainstay.shard.executor import Executor, ExecutorOptions
-from mainstay.shard.feeds import Feed, FeedOptions
-from mainstay.shard.intake import IntakeOptions
+from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.backoff import BackOff
+from mainstay.shard.hands.breaker import BreakerOptions, Breakers
+from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
+from mainstay.shard.hands.overdue import Overdue, OverdueOptions
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.latency import Latency
 from mainstay.shard.ledger import Ledger
-from mainstay.shard.live import LiveShard
+from mainstay.shard.lists.absence import AbsenceOptions
+from mainstay.shard.lists.domains import Domains
+from mainstay.shard.lists.feeds import Feed, FeedOptions
+from mainstay.shard.lists.intake import IntakeOptions
+from mainstay.shard.lists.telling import Books
 from mainstay.shard.metrics import ShardMetrics, Standing
 from mainstay.shard.moves import Moves
-from mainstay.shard.overdue import Overdue, OverdueOptions
 from mainstay.shard.ports import Link
 from mainstay.shard.quarantine import QuarantineRule
 from mainstay.shard.rails import Limits, Restrictions, Stance
 from mainstay.shard.reconcile import ReconcileOptions, Reconciler
 from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
 from mainstay.shard.shard import Shard, ShardOptions
-from mainstay.shard.telling import Books
-from mainstay.shard.tools import Tools
 
 FIRST_LIST_MARGIN_S: Final = 5.0
 

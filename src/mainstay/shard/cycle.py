@@ -17,15 +17,15 @@ from mainstay.model.ids import ClusterId
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard import rails
-from mainstay.shard.acting import Acting
-from mainstay.shard.backoff import BackOff
-from mainstay.shard.breaker import Breakers
 from mainstay.shard.controls import Controls
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.executor import Executor, Offered
 from mainstay.shard.facts import Published
 from mainstay.shard.figures import Figures, figures
-from mainstay.shard.overdue import Overdue
+from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.backoff import BackOff
+from mainstay.shard.hands.breaker import Breakers
+from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.ports import Journal
 from mainstay.shard.rails import Admitted, HeldAs, Restrictions
 from mainstay.shard.reconcile import Looked, Reconciler

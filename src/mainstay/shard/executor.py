@@ -21,11 +21,11 @@ from mainstay.shard.actions.delete import delete
 from mainstay.shard.actions.drain import drain
 from mainstay.shard.actions.provision import provision
 from mainstay.shard.events import Event
-from mainstay.shard.flows import Ending, Reaction, failed, in_hand
-from mainstay.shard.lane import Lane, Waiting
+from mainstay.shard.hands.flows import Ending, Reaction, failed, in_hand
+from mainstay.shard.hands.lane import Lane, Waiting
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
-from mainstay.shard.tools import Tools
 
 
 class Flow(Protocol):

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from mainstay.engine.policy import Policy
 from mainstay.model.action import ActionKind
 from mainstay.runtime.clock import Clock
-from mainstay.shard.audit_log import Content
+from mainstay.shard.audit.log import Content
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed

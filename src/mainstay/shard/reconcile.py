@@ -15,17 +15,17 @@ from mainstay.model.errors import MainstayError
 from mainstay.model.ids import MachineId
 from mainstay.model.notice import Notices
 from mainstay.model.state import State
-from mainstay.shard.domains import Domains
 from mainstay.shard.facts import Health, ProviderFacts
-from mainstay.shard.feeds import Feed, Fetched
-from mainstay.shard.intake import UNKNOWN, Intake, IntakeOptions
-from mainstay.shard.interruptions import Interruptions
-from mainstay.shard.looked import NOTHING, Looked
-from mainstay.shard.lookups import Found
-from mainstay.shard.owed import Owed
+from mainstay.shard.lists.domains import Domains
+from mainstay.shard.lists.feeds import Feed, Fetched
+from mainstay.shard.lists.intake import UNKNOWN, Intake, IntakeOptions
+from mainstay.shard.lists.interruptions import Interruptions
+from mainstay.shard.lists.looked import NOTHING, Looked
+from mainstay.shard.lists.lookups import Found
+from mainstay.shard.lists.owed import Owed
+from mainstay.shard.lists.reports import machines_of, says_anything
+from mainstay.shard.lists.telling import Books
 from mainstay.shard.ports import Listed
-from mainstay.shard.reports import machines_of, says_anything
-from mainstay.shard.telling import Books
 
 __all__ = ["Books", "Looked", "ReconcileOptions", "Reconciler"]
 

@@ -38,10 +38,10 @@ from mainstay.runtime.slot import Slot
 from mainstay.shard.demand import Applied
 from mainstay.shard.events import Event
 from mainstay.shard.facts import SessionFacts
-from mainstay.shard.hints import HINT_INTERVAL_S, HintMemory
-from mainstay.shard.node_states import node_state
-from mainstay.shard.outbox import Outbox
 from mainstay.shard.ports import Journal
+from mainstay.shard.talk.hints import HINT_INTERVAL_S, HintMemory
+from mainstay.shard.talk.node_states import node_state
+from mainstay.shard.talk.outbox import Outbox
 from mainstay.wire.session_server import ReadRollup, Send
 
 

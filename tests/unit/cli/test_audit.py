@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mainstay.cli import audit, exits
-from mainstay.shard.audit_files import AuditFiles, Sizes, files_of
+from mainstay.shard.audit.files import AuditFiles, Sizes, files_of
 
 Captured = pytest.CaptureFixture[str]
 

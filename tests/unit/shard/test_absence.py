@@ -4,7 +4,7 @@ import pytest
 
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId
-from mainstay.shard.absence import NOTHING_HELD, AbsenceOptions, Judged, judge
+from mainstay.shard.lists.absence import NOTHING_HELD, AbsenceOptions, Judged, judge
 
 
 def names(count: int, *, start: int = 0) -> list[MachineId]:

@@ -12,7 +12,7 @@ from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.state import State
-from mainstay.shard.attribution_log import AttributionLog, lines
+from mainstay.shard.audit.attribution import AttributionLog, lines
 from mainstay.shard.events import Event
 from mainstay.shard.orders import Disposed
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mainstay.model.errors import Rejected
-from mainstay.shard.audit_chain import GENESIS, START, Link, plain, read, sealed
-from mainstay.shard.audit_files import HEAD, AuditFiles, Sizes, files_of
-from mainstay.shard.audit_verify import Verified, verify
+from mainstay.shard.audit.chain import GENESIS, START, Link, plain, read, sealed
+from mainstay.shard.audit.files import HEAD, AuditFiles, Sizes, files_of
+from mainstay.shard.audit.verify import Verified, verify
 
 SMALL = Sizes(file_bytes=1_000)
 """About four lines a file."""

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import pytest
 
 import virtual_loop
-from mainstay.shard.audit_files import AuditFiles, Sizes, files_of
-from mainstay.shard.audit_log import AuditLog, AuditOptions
-from mainstay.shard.audit_verify import verify
+from mainstay.shard.audit.files import AuditFiles, Sizes, files_of
+from mainstay.shard.audit.log import AuditLog, AuditOptions
+from mainstay.shard.audit.verify import verify
 from mainstay.shard.events import Event
 from mainstay.shard.orders import Disposed
 

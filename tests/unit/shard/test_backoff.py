@@ -2,7 +2,7 @@
 
 from mainstay.model.ids import ClusterId
 from mainstay.runtime.clock import StepClock
-from mainstay.shard.backoff import BackOff
+from mainstay.shard.hands.backoff import BackOff
 from shard_hands import WEB
 
 BATCH = ClusterId("batch")

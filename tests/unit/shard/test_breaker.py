@@ -8,8 +8,8 @@ from mainstay.model.machine import Machine
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType
 from mainstay.model.state import State
 from mainstay.runtime.clock import StepClock
-from mainstay.shard.breaker import RACK_KEY, BreakerOptions, Breakers
 from mainstay.shard.events import Event
+from mainstay.shard.hands.breaker import RACK_KEY, BreakerOptions, Breakers
 from shard_hands import FakeJournal
 
 RACK = (RACK_KEY, "r1")

@@ -24,9 +24,9 @@ from mainstay.model.errors import (
     Unavailable,
 )
 from mainstay.model.state import State
-from mainstay.shard.acting import Acting
-from mainstay.shard.calling import Caller, CallOptions, FenceCounter
 from mainstay.shard.events import Event
+from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
 from mainstay.shard.outcomes import Outcome
 from shard_hands import (
     FakeJournal,

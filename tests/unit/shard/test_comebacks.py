@@ -1,7 +1,7 @@
 """How often a machine that was given up may come back."""
 
 from mainstay.model.ids import MachineId
-from mainstay.shard.comebacks import Comebacks
+from mainstay.shard.lists.comebacks import Comebacks
 
 M, N = MachineId("m-1"), MachineId("m-2")
 

@@ -7,7 +7,7 @@ from mainstay.model.batch import Shape
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 from mainstay.model.resources import NO_RESOURCES
-from mainstay.shard.domains import Domain, Domains
+from mainstay.shard.lists.domains import Domain, Domains
 
 RACK = "topology.bigfleet/rack"
 

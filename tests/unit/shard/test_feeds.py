@@ -13,8 +13,8 @@ from mainstay.model.calls import Capabilities, ListRequest
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Health
-from mainstay.shard.feeds import Feed, FeedOptions
-from mainstay.shard.lookups import LookupOptions
+from mainstay.shard.lists.feeds import Feed, FeedOptions
+from mainstay.shard.lists.lookups import LookupOptions
 from reconciling import DELTAS, DELTAS_ONLY, FULL_ONLY, Diary, FakeLink
 from virtual_loop import LoopClock, run
 

@@ -21,9 +21,9 @@ from mainstay.model.errors import (
 )
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
-from mainstay.shard.calling import CallOptions
 from mainstay.shard.events import Event
-from mainstay.shard.flows import reaction_to
+from mainstay.shard.hands.calling import CallOptions
+from mainstay.shard.hands.flows import reaction_to
 from mainstay.shard.outcomes import Outcome
 from shard_hands import (
     FakeLink,

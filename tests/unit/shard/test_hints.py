@@ -9,7 +9,7 @@ from mainstay.engine.hints import Confidence, Hint
 from mainstay.model.frames import CapacityHint, HintConfidence
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Operator, Requirement
-from mainstay.shard.hints import HintMemory, frame_of
+from mainstay.shard.talk.hints import HintMemory, frame_of
 
 WEB, BATCH = ClusterId("web"), ClusterId("batch")
 BOTH = frozenset({WEB, BATCH})

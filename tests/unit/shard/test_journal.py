@@ -13,7 +13,7 @@ from mainstay.engine.policy import Policy
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.runtime.clock import StepClock
-from mainstay.shard.audit_log import Content
+from mainstay.shard.audit.log import Content
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.journal import KEPT, LINES_MAX, LINES_WINDOW_S, ShardJournal
 from mainstay.shard.metrics import ShardMetrics

@@ -6,8 +6,8 @@ from builders import a_machine
 from mainstay.model.frames import Acknowledged, BootstrapAsked, NodeState, ReclaimTold, ShardFrame
 from mainstay.model.ids import ClusterId
 from mainstay.model.state import State
-from mainstay.shard.node_states import node_state
-from mainstay.shard.outbox import Outbox
+from mainstay.shard.talk.node_states import node_state
+from mainstay.shard.talk.outbox import Outbox
 from virtual_loop import run
 
 WEB = ClusterId("web")

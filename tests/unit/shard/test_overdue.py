@@ -15,7 +15,7 @@ from mainstay.model.errors import Unavailable, UnknownMachine
 from mainstay.model.profile import HostRef
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.shard.events import Event
-from mainstay.shard.overdue import DEADLINES_S, Overdue
+from mainstay.shard.hands.overdue import DEADLINES_S, Overdue
 from shard_hands import WEB, FakeLink, Hands, M, a_link, an_order, carried_out, hands, in_time
 
 DEADLINES = {

@@ -15,8 +15,8 @@ from mainstay.model.resources import Resources
 from mainstay.model.state import State
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Health
-from mainstay.shard.intake import IntakeOptions
-from mainstay.shard.looked import Looked
+from mainstay.shard.lists.intake import IntakeOptions
+from mainstay.shard.lists.looked import Looked
 from mainstay.shard.reconcile import ReconcileOptions
 from reconciling import DELTAS, FULL_ONLY, FakeLink, World, play
 

@@ -11,9 +11,9 @@ from mainstay.model.ids import MachineId
 from mainstay.model.metadata import encode
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import NEXT, TRANSITIONAL, State
-from mainstay.shard.domains import Domains
 from mainstay.shard.events import Event
-from mainstay.shard.feeds import FeedOptions
+from mainstay.shard.lists.domains import Domains
+from mainstay.shard.lists.feeds import FeedOptions
 from reconciling import DELTAS, DELTAS_ONLY, FULL_ONLY, FakeLink, World, play
 
 M = MachineId("m-1")

@@ -25,7 +25,7 @@ from mainstay.providers.sim.offers import choose, small_catalog
 from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.shard.events import Event
-from mainstay.shard.feeds import FeedOptions
+from mainstay.shard.lists.feeds import FeedOptions
 from reconciling import SimLink, World, world
 from virtual_loop import LoopClock, run
 

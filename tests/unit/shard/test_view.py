@@ -49,9 +49,9 @@ from mainstay.model.views import (
     ShortfallQuery,
     SummaryQuery,
 )
-from mainstay.shard.sentences import REASONS, STANDINGS, STEPS, need_sentences
-from mainstay.shard.view import NOT_TRIED, ShardControls, ShardView
-from mainstay.shard.view_whatif import capacity_type
+from mainstay.shard.answers.sentences import REASONS, STANDINGS, STEPS, need_sentences
+from mainstay.shard.answers.view import NOT_TRIED, ShardControls, ShardView
+from mainstay.shard.answers.whatif import capacity_type
 from virtual_loop import run
 
 AnswerT = TypeVar("AnswerT")

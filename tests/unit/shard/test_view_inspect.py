@@ -11,8 +11,8 @@ from mainstay.engine.plan import Unmet, Unsatisfied
 from mainstay.model.need import Need
 from mainstay.model.questions import InspectedNeed, Inspection, UnmetCode
 from mainstay.model.rollup import raw_of
+from mainstay.shard.answers.inspect import CANDIDATES_MAX, code_of, inspect
 from mainstay.shard.facts import Published
-from mainstay.shard.view_inspect import CANDIDATES_MAX, code_of, inspect
 from mainstay.wire.pb.bigfleet.v1alpha1 import shardread_pb2 as pb
 from mainstay.wire.shard_read_server import frames
 

@@ -11,8 +11,8 @@ from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
 from mainstay.model.views import CHUNK, ActionQuery, MachineQuery, MachineRow, NeedQuery
 from mainstay.shard import shortfalls
-from mainstay.shard.view_clusters import cluster_rows, holdings
-from mainstay.shard.view_rows import (
+from mainstay.shard.answers.clusters import cluster_rows, holdings
+from mainstay.shard.answers.rows import (
     action_rows,
     asks_for,
     machine_chunks,

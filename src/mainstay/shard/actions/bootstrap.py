@@ -6,7 +6,7 @@ from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.model.metadata import encode
 from mainstay.model.need import Need
 from mainstay.model.state import State
-from mainstay.shard.flows import (
+from mainstay.shard.hands.flows import (
     Ending,
     InHand,
     gave_up,
@@ -15,9 +15,9 @@ from mainstay.shard.flows import (
     settled,
     standing,
 )
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.tools import Tools
 
 NO_SESSION = "no_session"
 """The code of Unavailable when the cluster is not connected."""

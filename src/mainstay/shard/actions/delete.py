@@ -4,10 +4,10 @@ from mainstay.model.calls import Call, DeleteRequest
 from mainstay.model.errors import MainstayError
 from mainstay.model.state import State
 from mainstay.shard.events import Event
-from mainstay.shard.flows import Ending, gave_up, in_hand, settled, standing
+from mainstay.shard.hands.flows import Ending, gave_up, in_hand, settled, standing
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.tools import Tools
 
 
 async def delete(order: Order, tools: Tools, *, until_s: float) -> Ending:

@@ -7,9 +7,9 @@ from mainstay.model.errors import MainstayError
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.shard.events import Event
-from mainstay.shard.flows import Ending, gave_up, in_hand, need_of, settled, standing
+from mainstay.shard.hands.flows import Ending, gave_up, in_hand, need_of, settled, standing
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
-from mainstay.shard.tools import Tools
 
 
 async def drain(order: Order, tools: Tools, *, until_s: float) -> Ending:

@@ -6,10 +6,10 @@ from mainstay.model.errors import MainstayError
 from mainstay.model.metadata import encode
 from mainstay.model.state import State
 from mainstay.shard.actions.bootstrap import bootstrap
-from mainstay.shard.flows import Ending, gave_up, in_hand, need_of, settled, standing
+from mainstay.shard.hands.flows import Ending, gave_up, in_hand, need_of, settled, standing
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.tools import Tools
 
 
 async def provision(order: Order, tools: Tools, *, until_s: float) -> Ending:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mainstay.model.errors import Rejected
-from mainstay.shard.audit_chain import Link, Read, read
-from mainstay.shard.audit_files import HEAD, Head, files_of, number_of, read_head
+from mainstay.shard.audit.chain import Link, Read, read
+from mainstay.shard.audit.files import HEAD, Head, files_of, number_of, read_head
 
 
 @dataclass(frozen=True, slots=True)

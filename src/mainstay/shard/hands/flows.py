@@ -28,9 +28,9 @@ from mainstay.model.need import Need
 from mainstay.model.state import RULES, TRANSITIONAL, Presence, State
 from mainstay.providers.kit.steps import STEPS
 from mainstay.shard.events import Event
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.tools import Tools
 
 
 class Ending(NamedTuple):

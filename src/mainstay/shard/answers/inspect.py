@@ -17,8 +17,8 @@ from mainstay.model.need import Need
 from mainstay.model.questions import Coverage, InspectedNeed, Inspection, UnmetCode
 from mainstay.model.rollup import raw_of
 from mainstay.model.state import State
+from mainstay.shard.answers.rows import claims, quantities
 from mainstay.shard.facts import Published
-from mainstay.shard.view_rows import claims, quantities
 
 CANDIDATES_MAX: Final = 5
 SUPPLY: Final = (State.IDLE, State.CONFIGURED, State.SPECULATIVE)

@@ -16,7 +16,7 @@ from mainstay.model.need import Need
 from mainstay.model.questions import About, Explanation, Question
 from mainstay.model.resources import from_units
 from mainstay.model.views import Stamp
-from mainstay.shard.sentences import (
+from mainstay.shard.answers.sentences import (
     cluster_sentences,
     machine_sentences,
     need_sentences,

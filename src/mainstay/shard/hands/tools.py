@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.machine import Machine
 from mainstay.runtime.clock import Clock
-from mainstay.shard.acting import Acting
-from mainstay.shard.backoff import BackOff
-from mainstay.shard.calling import Caller
+from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.backoff import BackOff
+from mainstay.shard.hands.calling import Caller
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.moves import Moves
 from mainstay.shard.ports import Clusters, Failures, Journal

@@ -17,7 +17,7 @@ from mainstay.model.ids import MachineId
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Health, ProviderFacts
-from mainstay.shard.lookups import Found, LookupOptions, Lookups
+from mainstay.shard.lists.lookups import Found, LookupOptions, Lookups
 from mainstay.shard.ports import Journal, Link, Listed
 
 CURSORS_KNOWN: Final = 64

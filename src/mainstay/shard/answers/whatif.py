@@ -29,7 +29,7 @@ from mainstay.model.questions import (
 )
 from mainstay.model.rollup import accept
 from mainstay.model.views import Stamp
-from mainstay.shard.view_rows import quantities
+from mainstay.shard.answers.rows import quantities
 
 
 def what_if(plan: Plan, query: WhatIfQuery, stamp: Stamp) -> WhatIfAnswer:

@@ -7,8 +7,8 @@ from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.batch import MachineBatch
 from mainstay.model.ids import MachineId
 from mainstay.model.state import State
+from mainstay.shard.lists.telling import Moved
 from mainstay.shard.ports import Listed
-from mainstay.shard.telling import Moved
 
 
 def says_anything(listed: Listed) -> bool:

@@ -10,12 +10,13 @@ from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.runtime.clock import Clock
-from mainstay.shard.acting import Acting
+from mainstay.shard.answers.view import Activity
 from mainstay.shard.controls import Control, ControlKind, Controls
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.events import Event
 from mainstay.shard.executor import Executor
 from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
+from mainstay.shard.hands.acting import Acting
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.orders import Disposed
@@ -23,14 +24,13 @@ from mainstay.shard.outcomes import Disposition
 from mainstay.shard.reconcile import Reconciler
 from mainstay.shard.sessions import Sessions
 from mainstay.shard.shard import Shard
-from mainstay.shard.view import Activity
 
 MINUTE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveShard:
-    """Implements `mainstay.shard.view.Live`."""
+    """Implements `mainstay.shard.answers.view.Live`."""
 
     shard_id: str
     epoch: int

@@ -20,17 +20,17 @@ from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.model.texts import Rows
-from mainstay.shard.absence import NOTHING_HELD, AbsenceOptions, judge
-from mainstay.shard.comebacks import Comebacks
-from mainstay.shard.domains import Domains
 from mainstay.shard.events import Event
-from mainstay.shard.feeds import Feed
-from mainstay.shard.looked import Looked
-from mainstay.shard.owed import Owed
+from mainstay.shard.lists.absence import NOTHING_HELD, AbsenceOptions, judge
+from mainstay.shard.lists.comebacks import Comebacks
+from mainstay.shard.lists.domains import Domains
+from mainstay.shard.lists.feeds import Feed
+from mainstay.shard.lists.looked import Looked
+from mainstay.shard.lists.owed import Owed
+from mainstay.shard.lists.reports import machines_of, moved_by
+from mainstay.shard.lists.rivals import claimed_elsewhere
+from mainstay.shard.lists.telling import Books, Moved, Telling
 from mainstay.shard.ports import Listed
-from mainstay.shard.reports import machines_of, moved_by
-from mainstay.shard.rivals import claimed_elsewhere
-from mainstay.shard.telling import Books, Moved, Telling
 
 ILLEGAL: Final = IllegalTransition.code
 OTHER_PROVIDER: Final = "other_provider"

@@ -18,9 +18,9 @@ from mainstay.model.ids import MachineId
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.providers.kit.steps import CALL_OF
 from mainstay.shard.events import Event
-from mainstay.shard.flows import InHand, Reaction, failed, settled
+from mainstay.shard.hands.flows import InHand, Reaction, failed, settled
+from mainstay.shard.hands.tools import Tools
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.tools import Tools
 
 DEADLINES_S: Final[Mapping[State, float]] = MappingProxyType(
     {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mainstay.runtime.aside import Aside
-from mainstay.shard.audit_files import AuditFiles
+from mainstay.shard.audit.files import AuditFiles
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
 

@@ -48,13 +48,10 @@ from mainstay.model.views import (
 )
 from mainstay.runtime.aside import Aside
 from mainstay.shard import shortfalls
-from mainstay.shard.controls import Control, ControlKind
-from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
-from mainstay.shard.orders import Disposed
-from mainstay.shard.view_clusters import cluster_rows
-from mainstay.shard.view_explain import explain
-from mainstay.shard.view_inspect import inspect
-from mainstay.shard.view_rows import (
+from mainstay.shard.answers.clusters import cluster_rows
+from mainstay.shard.answers.explain import explain
+from mainstay.shard.answers.inspect import inspect
+from mainstay.shard.answers.rows import (
     action_rows,
     machine_chunks,
     need_rows,
@@ -63,7 +60,10 @@ from mainstay.shard.view_rows import (
     shortfall_row,
     spend_by_state,
 )
-from mainstay.shard.view_whatif import what_if
+from mainstay.shard.answers.whatif import what_if
+from mainstay.shard.controls import Control, ControlKind
+from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
+from mainstay.shard.orders import Disposed
 
 DEADLINE_S: Final = 20.0
 """How long a question may take that needs further decisions."""

@@ -8,7 +8,7 @@ from mainstay.engine.explain import ClusterReport, MachineReport, Standing
 from mainstay.engine.plan import Unmet
 from mainstay.model.assignment import NeedRef
 from mainstay.model.resources import Units
-from mainstay.shard.view_rows import asks_for, quantities, requirement_text
+from mainstay.shard.answers.rows import asks_for, quantities, requirement_text
 
 SHORT: Final = 8
 """So many characters of a fingerprint are shown."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mainstay.model.errors import Rejected
-from mainstay.shard.audit_chain import GENESIS, START, Link, read, sealed
+from mainstay.shard.audit.chain import GENESIS, START, Link, read, sealed
 
 HEAD: Final = "head.json"
 _LOCK: Final = "lock"

@@ -26,8 +26,8 @@ from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.providers.kit.retry import Backoff, until_available
 from mainstay.runtime.clock import Clock
-from mainstay.shard.acting import Acting
 from mainstay.shard.events import Event
+from mainstay.shard.hands.acting import Acting
 from mainstay.shard.ports import Journal, Link
 
 RequestT = TypeVar("RequestT", bound=Mutation)

@@ -1,0 +1,1 @@
+"""What a shard answers when it is asked."""

@@ -1,0 +1,1 @@
+"""What was done, written down so that changes to it show."""

@@ -1,0 +1,1 @@
+"""What carrying out an action takes."""

@@ -1,0 +1,1 @@
+"""What providers report, on its way into the inventory."""
