@@ -59,6 +59,12 @@ class Snapshot:
         counts = np.bincount(self.state, minlength=len(State))
         return {state: int(counts[state]) for state in State if state and counts[state]}
 
+    @cached_property
+    def by_source(self) -> dict[str, int]:
+        """How many machines each provider reports."""
+        counts = np.bincount(self.source[self.state != 0], minlength=len(self.sources))
+        return dict(zip(self.sources, counts.tolist(), strict=True))
+
     def rows_in(self, *states: State) -> Rows:
         """The rows in any of these states, in order of their ids."""
         wanted = np.zeros(256, dtype=np.bool_)

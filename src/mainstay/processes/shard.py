@@ -39,6 +39,7 @@ from mainstay.shard.facts import Published
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.ports import Link
+from mainstay.wire import loops
 from mainstay.wire.provider_client import ClientOptions, RemoteProvider
 from mainstay.wire.session_server import session_handler
 from mainstay.wire.shard_read_server import read_handler
@@ -67,6 +68,7 @@ async def serve_shard(config: ShardConfig, place: Place) -> None:
     if not config.provider_addresses:
         raise Rejected("no providers: give --provider NAME=HOST:PORT, or shard.providers")
     kernels.warm()
+    loops.warm()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     async with AsyncExitStack() as stack:
         data = stack.enter_context(DataDir(_data_dir(config, place.home)))

@@ -1,7 +1,5 @@
 """What can be read off a report and what became of it, without changing anything."""
 
-import numpy as np
-
 from mainstay.inventory.merge import MergeReport
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.batch import MachineBatch
@@ -19,11 +17,8 @@ def says_anything(listed: Listed) -> bool:
 
 
 def machines_of(snapshot: Snapshot, source: str) -> int:
-    """How many machines of a provider we know."""
-    if source not in snapshot.sources:
-        return 0
-    code = snapshot.sources.index(source)
-    return int(np.count_nonzero((snapshot.source == code) & (snapshot.state != 0)))
+    """How many machines of a provider we know; counted once for a snapshot."""
+    return snapshot.by_source.get(source, 0)
 
 
 def moved_by(merged: MergeReport, snapshot: Snapshot) -> list[tuple[MachineId, State, Moved]]:
