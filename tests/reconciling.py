@@ -20,7 +20,7 @@ from mainstay.model.calls import (
     GetRequest,
     ListRequest,
 )
-from mainstay.model.errors import MainstayError, NotSupported, UnknownMachine
+from mainstay.model.errors import NotSupported, UnknownMachine
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Requirement
@@ -61,8 +61,8 @@ class FakeLink:
         self.capabilities = capabilities
         self.delay_s = delay_s
         self.get_delay_s = 0.0
-        self.fails: MainstayError | None = None
-        self.get_fails: MainstayError | None = None
+        self.fails: Exception | None = None
+        self.get_fails: Exception | None = None
         self.hides: set[str] = set()
         """Left out of full lists."""
 
@@ -241,6 +241,8 @@ class World:
     ends: Ends = field(default_factory=Ends)
     configured: list[str] = field(default_factory=list)
     domains: Domains = field(default_factory=Domains)
+    told_all: list[str] = field(default_factory=list)
+    """The clusters that were told of all their machines."""
 
     async def look(self, *, patience_s: float = PATIENCE_S) -> Looked:
         return await self.reconciler.look(patience_s=patience_s)
@@ -289,7 +291,8 @@ async def world(
 ) -> AsyncIterator[World]:
     """Feeds that run until the block is left."""
     clock = LoopClock()
-    diary, clusters, ends, configured = Diary(), Heard(), Ends(), list[str]()
+    diary, clusters, ends = Diary(), Heard(), Ends()
+    configured, told_all = list[str](), list[str]()
     inventory, ledger = Inventory(), Ledger(clock)
     moves = Moves(inventory, ledger, clusters, clock)
     feeds = [Feed(link.source, link, clock, feed_options, journal=diary) for link in links]
@@ -301,6 +304,7 @@ async def world(
         failures=ends,
         clock=clock,
         configured=lambda machine: configured.append(machine.id),
+        tell_all=told_all.append,
     )
     domains = domains or Domains()
     reconciler = Reconciler(books, feeds, domains=domains, options=options)
@@ -320,6 +324,7 @@ async def world(
                 ends,
                 configured,
                 domains,
+                told_all,
             )
         finally:
             task.cancel()

@@ -301,6 +301,9 @@ class Checker:
         values = {(key, machine.profile.attribute(key)) for key, _ in barred.values}
         source = self.premises.sources[machine.id]
         named = source in barred.sources or machine.id in barred.machines
+        profile = machine.profile
+        sold = (source, profile.instance_type, profile.zone, profile.capacity_type)
+        named |= machine.state is State.SPECULATIVE and sold in set(map(tuple, barred.offers))
         return machine.state in POOLS and (named or bool(values & barred.values))
 
     def is_open(self, machine: Machine) -> bool:

@@ -52,9 +52,7 @@ async def anything(work: Working, dice: Random) -> list[Order]:
         again = [each for each in offered[-8:] if dice.random() < 0.3]
         orders = [*plan, *again]
         result = work.executor.offer(orders, cycle=cycle)
-        assert len(orders) == (
-            result.accepted + result.dropped + result.deduplicated + result.suppressed
-        )
+        assert len(orders) == (result.accepted + result.dropped + result.deduplicated + result.held)
         offered += orders
         if dice.random() < 0.7:
             await work.look()

@@ -1,13 +1,13 @@
 """`mainstay shard`: reconciles, decides, limits and acts until it is told to stop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -26,6 +26,7 @@ from mainstay.processes.shard_parts import (
 )
 from mainstay.processes.told import until_told
 from mainstay.runtime import log
+from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.slot import Slot
 from mainstay.shard.answers.live import LiveShard
@@ -47,8 +48,10 @@ from mainstay.wire.shard_view_server import control_handler, view_handler
 from mainstay.wire.tls import MutualTls, Plaintext, TlsFlags, transport
 from mainstay.wire.transport import open_channel, serving
 
-THREADS: Final = 16
-"""A decision must find one free while lists, roll-ups and questions are read."""
+AnswerT = TypeVar("AnswerT")
+
+THREADS: Final = 6
+"""For decisions and what they wait for: questions and lists have others, and take none of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,6 @@ async def serve_shard(config: ShardConfig, place: Place) -> None:
         raise Rejected("no providers: give --provider NAME=HOST:PORT, or shard.providers")
     kernels.warm()
     loops.warm()
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     async with AsyncExitStack() as stack:
         data = stack.enter_context(DataDir(_data_dir(config, place.home)))
         links = await stack.enter_async_context(_links(config, flags))
@@ -104,7 +106,7 @@ async def _made(
         metrics=metrics,
         clock=place.clock,
         random=SystemRandom(),
-        aside=asyncio.to_thread,
+        aside=_own_threads(),
         beside=(*_audited(audit, journal), *attribution.beside),
         seen=attribution.seen,
     )
@@ -185,6 +187,15 @@ async def _links(config: ShardConfig, flags: TlsFlags) -> AsyncIterator[Mapping[
             stack.push_async_callback(channel.close)
             links[name] = RemoteProvider(channel, source=name, options=options)
         yield links
+
+
+def _own_threads() -> Aside:
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shard")
+
+    def aside(work: Callable[[], AnswerT]) -> Awaitable[AnswerT]:
+        return asyncio.get_running_loop().run_in_executor(threads, work)
+
+    return aside
 
 
 def _audit(config: ShardConfig, home: Path) -> AuditLog | None:

@@ -45,7 +45,7 @@ from mainstay.shard.metrics import ShardMetrics, Standing
 from mainstay.shard.moves import Moves
 from mainstay.shard.ports import Link
 from mainstay.shard.quarantine import QuarantineRule
-from mainstay.shard.rails import Limits, Restrictions, Stance
+from mainstay.shard.rails import Limits, Restrictions, Stance, stance_of
 from mainstay.shard.reconcile import ReconcileOptions, Reconciler
 from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
 from mainstay.shard.shard import Shard, ShardOptions
@@ -213,6 +213,7 @@ class _Assembly:
             acting=self._acting,
             configured=self._configured,
             sold_out=self._breakers.sold_out,
+            stance=lambda order: stance_of(order, self._controls.restrictions()),
             default_grace_s=config.default_grace_s,
         )
 
@@ -235,6 +236,7 @@ class _Assembly:
             failures=self._breakers,
             clock=around.clock,
             configured=self._configured,
+            tell_all=self._sessions.replay,
         )
         absence = AbsenceOptions(
             missing_min=config.list_missing_min,
@@ -294,8 +296,6 @@ class _Assembly:
                 )
             )
             self._around.journal.observe()
-            for cluster in cycled.looked.replay:
-                self._sessions.replay(cluster)
             self._around.seen(cycled)
 
         return observe

@@ -152,6 +152,7 @@ def inputs(parts: Parts, carried: Carried, *, number: int, policy: Policy) -> In
         unreachable=silent,
         stopped=parts.acting.why,
         reclaimed=carried.reclaimed,
+        room=parts.executor.room,
     )
     return Inputs(
         cycle=number,

@@ -77,7 +77,7 @@ class DataDir:
             self.domains = Kept(path, DOMAINS)
             self.quota = Kept(path, QUOTA)
             self.controls = Kept(path, CONTROLS)
-            self.epoch = _epoch(path / "epoch") + 1
+            self.epoch = _epoch(path / "epoch", is_new=not _has_lived(path)) + 1
             _replace(path / "epoch", f"{self.epoch}\n")
         except BaseException:
             self.close()
@@ -124,12 +124,21 @@ def _locked(path: Path) -> int:
     return lock
 
 
-def _epoch(path: Path) -> int:
+def _has_lived(path: Path) -> bool:
+    """Whether a shard has kept something here before."""
+    return any((path / form.file).exists() for form in (DOMAINS, QUOTA, CONTROLS))
+
+
+def _epoch(path: Path, *, is_new: bool) -> int:
     """The epoch of the last life, 0 before the first."""
     try:
         text = path.read_bytes()
-    except FileNotFoundError:
-        return 0
+    except FileNotFoundError as error:
+        if is_new:
+            return 0
+        raise _unreadable_epoch(path, "it is missing, and other files of this shard are not") from (
+            error
+        )
     except OSError as error:
         raise _unreadable_epoch(path, error.strerror or "") from error
     digits = text.removesuffix(b"\n")

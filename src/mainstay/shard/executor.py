@@ -26,6 +26,7 @@ from mainstay.shard.hands.lane import Lane, Waiting
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.shard.rails import HELD_BY
 
 
 class Flow(Protocol):
@@ -73,12 +74,14 @@ class ExecutorOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """What became of an offer. The orders that are in none of these were suppressed."""
+    """What became of an offer: every order is in one of the first four."""
 
     accepted: int = 0
     dropped: int = 0
     deduplicated: int = 0
-    suppressed: int = 0
+    held: int = 0
+    """By what came after the decision: a fence, a control, a cluster that does not answer."""
+
     overtaken: int = 0
     """Orders of earlier plans that had not begun and that this one does not repeat."""
 
@@ -110,6 +113,13 @@ class Executor:
         """How many orders are being carried out through each provider."""
         return {name: lane.running for name, lane in self._lanes.items()}
 
+    @property
+    def room(self) -> int:
+        """How many orders through one provider are worth offering: some more than fit, so that who
+        does not fit is noticed, and some may have moved on meanwhile.
+        """
+        return 2 * self._options.queue_length_max
+
     def offer(self, orders: Iterable[Order], *, cycle: int) -> Offered:
         """Take on the orders of a plan, which replaces every earlier one. Never waits."""
         self._cycle = cycle
@@ -123,11 +133,12 @@ class Executor:
                 counts[refused.disposition] += 1
                 disposed.append(refused)
         self._tools.journal.disposed(disposed)
+        dropped, again = counts[Disposition.DROPPED], counts[Disposition.DEDUPLICATED]
         return Offered(
             accepted=len(orders) - counts.total(),
-            dropped=counts[Disposition.DROPPED],
-            deduplicated=counts[Disposition.DEDUPLICATED],
-            suppressed=counts[Disposition.SUPPRESSED],
+            dropped=dropped,
+            deduplicated=again,
+            held=counts.total() - dropped - again,
             overtaken=overtaken,
         )
 
@@ -162,8 +173,8 @@ class Executor:
         lane = self._lanes.get(order.source)
         if lane is None:
             return self._let_go(order, Disposition.DROPPED, "no_provider", order.source)
-        if why := tools.acting.why_not(order.source):
-            return self._let_go(order, Disposition.SUPPRESSED, "fenced", why)
+        if (held := self._held_back(order)) is not None:
+            return held
         if machine in tools.ledger:
             return self._let_go(order, Disposition.DEDUPLICATED, "in_flight")
         if why := _moved_on(order, tools):
@@ -174,6 +185,22 @@ class Executor:
         tools.ledger.take(machine)
         lane.put(Waiting(order, tools.clock.elapsed_s()))
         return None
+
+    def _held_back(self, order: Order) -> Disposed | None:
+        """What stops an order now, whatever was so when it was decided; None if nothing does."""
+        if why := self._tools.acting.why_not(order.source):
+            return self._let_go(order, Disposition.SUPPRESSED, "fenced", why)
+        stance = self._tools.stance(order)
+        if stance in HELD_BY:
+            return self._let_go(order, *HELD_BY[stance])
+        return self._let_go(order, Disposition.DEFERRED, "back_off") if self._waits(order) else None
+
+    def _waits(self, order: Order) -> bool:
+        """Whether it is a bootstrap for a cluster that does not answer at present."""
+        if order.action.kind is not ActionKind.BOOTSTRAP or order.need is None:
+            return False
+        now_s = self._tools.clock.elapsed_s()
+        return self._tools.backoff.is_backed_off(order.need.cluster, now_s)
 
     def _let_go(
         self, order: Order, disposition: Disposition, reason: str, detail: str = ""
@@ -196,9 +223,9 @@ class Executor:
     async def _carry_out(self, waiting: Waiting) -> None:
         """One order, to its end; exactly one record of it is left."""
         tools, order = self._tools, waiting.order
-        if why := tools.acting.why_not(order.source):
+        if (held := self._held_back(order)) is not None:
             tools.ledger.give_back(order.action.machine)
-            tools.journal.disposed([self._let_go(order, Disposition.SUPPRESSED, "fenced", why)])
+            tools.journal.disposed([held])
             return
         ending = Ending(Outcome.CANCELLED)
         try:

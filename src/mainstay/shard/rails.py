@@ -10,6 +10,7 @@ under:
 5. a bootstrap for a cluster that has just failed to answer one: `back_off`
 6. a reclaim above its cluster's share of this cycle: `cap`
 7. more than may be begun in one cycle: `limit`
+8. more than its provider's queue can take: `queue_full`
 
 What 1 to 5 hold back takes no place in 6 and 7. So under a pause there is nothing to limit, and no
 cycle follows another because of it. Pure: the same plan and restrictions give the same answer.
@@ -115,6 +116,9 @@ class Restrictions:
     stopped: str = ""
     """Why the shard acts no more; empty while it does."""
 
+    room: int = 0
+    """How many orders through one provider are worth making; 0: any number."""
+
 
 class HeldAs(NamedTuple):
     """Under which labels a held action is counted."""
@@ -166,12 +170,20 @@ def admit(plan: Plan, *, cycle: int, restrictions: Restrictions) -> Admitted:
     _defer(rule, view, restrictions)
     _cap(rule, view, restrictions)
     _limit(rule, view, restrictions, cycle)
+    _fit(rule, view, restrictions)
     return _told(rule, view, cycle, restrictions)
 
 
 def reclaim_cap(fraction: float, configured: int) -> int:
     """How many reclaims of a cluster with so many Configured machines run in one cycle."""
     return max(1, int(fraction * configured))
+
+
+def stance_of(order: Order, restrictions: Restrictions) -> Stance:
+    """How far one order may go, as `admit` says it of a whole plan."""
+    concerned = {order.action.cluster, order.need.cluster if order.need else None}
+    stances = [restrictions.clusters.get(name, Stance.ACT) for name in concerned if name]
+    return max(restrictions.shard, *stances, Stance.ACT)
 
 
 class _Rule(IntEnum):
@@ -185,6 +197,7 @@ class _Rule(IntEnum):
     BACKED_OFF = 5
     CAPPED = 6
     LIMITED = 7
+    CROWDED = 8
 
 
 _LABELS: Final[Mapping[_Rule, tuple[Disposition, str]]] = {
@@ -195,7 +208,11 @@ _LABELS: Final[Mapping[_Rule, tuple[Disposition, str]]] = {
     _Rule.BACKED_OFF: (Disposition.DEFERRED, "back_off"),
     _Rule.CAPPED: (Disposition.CAPPED, "cap"),
     _Rule.LIMITED: (Disposition.DEFERRED, "limit"),
+    _Rule.CROWDED: (Disposition.DROPPED, "queue_full"),
 }
+
+HELD_BY: Final = {Stance.SHADOW: _LABELS[_Rule.SHADOWED], Stance.PAUSE: _LABELS[_Rule.PAUSED]}
+"""Under which labels a stance holds an action back."""
 
 _Rules = NDArray[np.uint8]
 """Per action the rule that holds it back."""
@@ -301,6 +318,14 @@ def _limit(rule: _Rules, view: _View, restrictions: Restrictions, cycle: int) ->
     if restrictions.limits.actions_per_cycle_max:
         left = np.flatnonzero(rule == _Rule.NONE)
         _share(rule, view, left, restrictions.limits.actions_per_cycle_max, cycle)
+
+
+def _fit(rule: _Rules, view: _View, restrictions: Restrictions) -> None:
+    """What a queue cannot take is not even looked at one by one."""
+    left = np.flatnonzero(rule == _Rule.NONE)
+    through = view.snapshot.source[view.actions.row[left]]
+    for source in np.unique(through) if restrictions.room else ():
+        rule[left[through == source][restrictions.room :]] = _Rule.CROWDED
 
 
 def _share(rule: _Rules, view: _View, left: Rows, limit: int, cycle: int) -> None:

@@ -62,6 +62,7 @@ class Reconciler:
         self._found_at_s: dict[MachineId, float] = {}
         self._answered: set[str] = set()
         self._looked_at_s = 0.0
+        self._patience: asyncio.Timeout | None = None
 
     @property
     def ready(self) -> bool:
@@ -122,14 +123,26 @@ class Reconciler:
         self._domains_seen = self._domains.version
         for feed in self._feeds:
             feed.ask(full=reassigned)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                for feed in self._feeds:
-                    await feed.settled()
+        await self._settle(patience_s)
         looked += await self._take_all()
         self._owe_failed()
         self._collect()
         return looked
+
+    def hurry(self) -> None:
+        """Somebody waits for a decision: a look that is under way has no more patience."""
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
+
+    async def _settle(self, patience_s: float) -> None:
+        try:
+            async with asyncio.timeout(patience_s) as self._patience:
+                for feed in self._feeds:
+                    await feed.settled()
+        except TimeoutError:
+            pass
+        finally:
+            self._patience = None
 
     async def _take_all(self) -> Looked:
         looked = NOTHING
@@ -177,7 +190,8 @@ class Reconciler:
         errors = [(each.machine, each.refused) for each in current if each.refused is not None]
         looked = intake.refuse(name, [refusal_of(machine, error) for machine, error in errors])
         gone = [each.machine for each in current if not (each.record or each.refused)]
-        looked += intake.remove([each for each in gone if self._has(each, name)], UNKNOWN)
+        gone = [each for each in gone if self._has(each, name)]
+        looked += await intake.remove(name, gone, UNKNOWN)
         records = [each.record for each in current if each.record is not None]
         if records:
             batch = batch_of(records, source=name, full=False)

@@ -95,6 +95,7 @@ class Shard:
     def wake(self) -> None:
         """Have a cycle soon. However often it is said, one follows."""
         self._woken.set()
+        self._parts.reconciler.hurry()
 
     def demanded(self) -> None:
         """There is new demand: have a cycle soon, and measure how soon."""
@@ -138,22 +139,28 @@ class Shard:
                 policy=self._options.policy,
                 look_s=self._options.look_s if cause is Cause.TICK else 0.0,
             )
+            self._remember(cycled)
+            waited_s = None if demanded_s is None else self._parts.clock.elapsed_s() - demanded_s
+            self._observe(cycled, waited_s)
         except Exception as error:  # noqa: BLE001 - the loop must outlive a defect
-            ages = dataclasses.replace(self._carried.memory, last=None)
-            self._carried = Carried(memory=ages)
-            told = f"{type(error).__name__}: {error}"
-            self._parts.journal.noticed(Event.CYCLE_FAILED, cycle=self._cycles, why=told)
+            self._forget(error)
             return
+        if cycled.thought.admitted.again and cycled.offered.accepted:
+            self.wake()
+        if tasks is not None and self._is_audit_due():
+            self._audit = tasks.create_task(self._check(cycled.thought))
+
+    def _remember(self, cycled: Cycled) -> None:
         thought = cycled.thought
         self._carried = Carried(memory=thought.plan.memory, figures=thought.figures)
         self._reclaimed |= reclaims(thought.admitted.orders)
         self.published = cycled.published
-        waited_s = None if demanded_s is None else self._parts.clock.elapsed_s() - demanded_s
-        self._observe(cycled, waited_s)
-        if thought.admitted.again and cycled.offered.accepted:
-            self.wake()
-        if tasks is not None and self._is_audit_due():
-            self._audit = tasks.create_task(self._check(thought))
+
+    def _forget(self, defect: Exception) -> None:
+        """Only ages are carried over from what ended in a defect."""
+        self._carried = Carried(memory=dataclasses.replace(self._carried.memory, last=None))
+        told = f"{type(defect).__name__}: {defect}"
+        self._parts.journal.noticed(Event.CYCLE_FAILED, cycle=self._cycles, why=told)
 
     async def _cause(self, next_s: float) -> Cause:
         """Wait for whichever comes first."""
@@ -167,7 +174,9 @@ class Shard:
                 await self._woken.wait()
                 await asyncio.sleep(self._options.settle_s)
         except TimeoutError:
-            return Cause.PEEK if peeks and not self._woken.is_set() else Cause.TICK
+            if not peeks:
+                return Cause.TICK
+            return Cause.WAKE if self._woken.is_set() else Cause.PEEK
         return Cause.WAKE
 
     def _is_busy(self) -> bool:
@@ -177,7 +186,11 @@ class Shard:
 
     async def _has_news(self) -> bool:
         """Look without deciding; whether there is something to decide."""
-        looked = await self._parts.reconciler.look(patience_s=self._options.look_s)
+        try:
+            looked = await self._parts.reconciler.look(patience_s=self._options.look_s)
+        except Exception as error:  # noqa: BLE001 - as in a cycle
+            self._forget(error)
+            return True
         return looked.wrote or self._woken.is_set()
 
     def _spent(self) -> Counter[ClusterId]:
@@ -200,10 +213,12 @@ class Shard:
 
     async def _check(self, thought: Thought) -> None:
         """Decide again with nothing carried over, beside the loop; a difference is a defect."""
-        given, plan = thought.given, thought.plan
-        found = await self._parts.aside(lambda: differences(plan, given.memory, given.now_s))
+        given, plan, journal = thought.given, thought.plan, self._parts.journal
+        try:
+            found = await self._parts.aside(lambda: differences(plan, given.memory, given.now_s))
+        except Exception as error:  # noqa: BLE001 - who only checks must not end the loop
+            found = (f"the full pass failed: {type(error).__name__}: {error}",)
         for difference in found:
-            journal = self._parts.journal
             journal.noticed(Event.AUDIT_DIFFERED, cycle=given.cycle, difference=difference)
 
 

@@ -51,3 +51,17 @@ class TestBackOff:
 
         assert BATCH not in backoff.backed_off(0.0)
         assert backoff.backed_off(0.0) == {WEB}
+
+    def test_after_a_pause_one_asks_and_the_others_wait_for_its_answer(self) -> None:
+        clock = StepClock()
+        backoff = BackOff(clock)
+        with backoff.asking(WEB):
+            assert not backoff.is_backed_off(WEB, 0.0)
+        backoff.failed(WEB)
+        clock.advance(1.0)
+        assert not backoff.is_backed_off(WEB, clock.elapsed_s())
+        with backoff.asking(WEB):
+            assert backoff.backed_off(clock.elapsed_s()) == {WEB}
+            assert not backoff.is_backed_off(BATCH, clock.elapsed_s())
+            backoff.succeeded(WEB)
+            assert not backoff.is_backed_off(WEB, clock.elapsed_s())

@@ -255,6 +255,7 @@ class TestBeforeTheProviderIsAsked:
             world = hands(a_link(State.IDLE))
             world.tools.backoff.failed(WEB)
             assert world.tools.backoff.backed_off(0.5) == {WEB}
+            await asyncio.sleep(1)
             await carried_out(world, BOOTSTRAP)
             assert world.tools.backoff.backed_off(0.5) == frozenset()
 

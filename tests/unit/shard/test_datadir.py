@@ -304,3 +304,13 @@ class TestUnreadable:
 
         with pytest.raises(Rejected, match=r"domains\.json cannot be read"):
             DataDir(folder)
+
+
+def test_a_missing_epoch_beside_other_files_refuses_to_start(tmp_path: Path) -> None:
+    """An older life's number would be used again, and its calls be fenced or, worse, not."""
+    with DataDir(tmp_path) as data:
+        data.domains.keep(frozenset({("zone", "a")}))
+    (tmp_path / "epoch").unlink()
+
+    with pytest.raises(Rejected, match="it is missing"):
+        DataDir(tmp_path)

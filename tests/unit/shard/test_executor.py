@@ -392,7 +392,7 @@ class TestFenced:
                 executor.offer(deletes(link), cycle=1)
                 await asyncio.sleep(1)
                 offered = executor.offer([*deletes(link)[1:], *deletes(other)], cycle=2)
-                assert offered == Offered(suppressed=4)
+                assert offered == Offered(held=4)
 
             await while_running(executor, offers())
             assert len(link.calls) == 1
@@ -414,7 +414,7 @@ class TestFenced:
                 executor.offer(deletes(link)[:1], cycle=1)
                 await asyncio.sleep(1)
                 offered = executor.offer([*deletes(link)[1:], *deletes(other)], cycle=2)
-                assert offered == Offered(suppressed=1, accepted=1)
+                assert offered == Offered(held=1, accepted=1)
                 await asyncio.sleep(1)
 
             await while_running(executor, offers())

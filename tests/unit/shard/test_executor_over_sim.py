@@ -276,7 +276,7 @@ class TestFences:
                 assert len(old.journal.reasons(Event.SHARD_FENCED)) == 1
 
                 offered = old.executor.offer([an_order_for(K.BOOTSTRAP, third)], cycle=2)
-                assert offered == Offered(suppressed=1)
+                assert offered == Offered(held=1)
                 assert old.journal.records[-1].disposition is Disposition.SUPPRESSED
                 await asyncio.sleep(1)
                 assert len(old.link.sent) == 1

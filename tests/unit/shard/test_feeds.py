@@ -268,6 +268,21 @@ class TestFailing:
 
         run(scenario())
 
+    def test_a_defect_in_reading_a_list_loses_that_provider_alone(self) -> None:
+        async def scenario() -> None:
+            async with Fed(FakeLink(a_machine())) as fed:
+                await fed.next()
+                fed.link.fails = RuntimeError("on purpose")
+                fed.feed.ask()
+                await asyncio.sleep(0.1)
+                assert fed.health() is Health.LOST
+                assert "on purpose" in fed.feed.facts().why
+                fed.link.fails = None
+                await asyncio.sleep(2)
+                assert fed.health() is Health.ANSWERING
+
+        run(scenario())
+
     @pytest.mark.parametrize(("full", "patience_s"), [(True, 120.0), (False, 30.0)])
     def test_a_list_that_takes_too_long_has_failed(self, full: bool, patience_s: float) -> None:
         async def scenario() -> None:
@@ -521,6 +536,22 @@ class TestLookups:
                 await asyncio.sleep(1)
                 [found] = fed.feed.take_found()
                 assert found.refused is fed.link.get_fails
+
+        run(scenario())
+
+    def test_a_defect_in_reading_an_answer_ends_no_other(self) -> None:
+        async def scenario() -> None:
+            async with Fed(FakeLink(a_machine())) as fed:
+                fed.link.get_fails = RuntimeError("on purpose")
+                fed.feed.ask_for([a_machine().id])
+                await asyncio.sleep(1)
+                [found] = fed.feed.take_found()
+                assert found.refused is not None
+                assert "on purpose" in found.refused.message
+                fed.link.get_fails = None
+                fed.feed.ask_for([a_machine().id])
+                await asyncio.sleep(1)
+                assert [each.refused for each in fed.feed.take_found()] == [None]
 
         run(scenario())
 

@@ -275,3 +275,19 @@ class TestFinishedByGet:
             assert link.gets == []
 
         in_time(scenario)
+
+
+def test_a_defect_in_finishing_one_machine_ends_no_other_and_it_is_asked_for_again() -> None:
+    async def scenario() -> None:
+        link = a_stuck(State.CONFIGURING)
+        world = hands(link)
+        link.will(Call.GET, RuntimeError("on purpose"))
+        await watched(world, DEADLINES[State.CONFIGURING] + 5)
+        assert world.journal.reasons(Event.WORKER_FAILED) == ["overdue"]
+        assert world.machine().state is State.CONFIGURING
+        assert M not in world.tools.ledger
+
+        await watched(world, 2 * DEADLINES[State.CONFIGURING])
+        assert world.machine().state is State.FAILED
+
+    in_time(scenario)

@@ -18,6 +18,7 @@ from mainstay.model.resources import Resources
 from mainstay.model.state import State
 from mainstay.shard.events import Event
 from mainstay.shard.outcomes import Outcome
+from mainstay.shard.rails import Stance
 from shard_hands import WEB, M, a_link, an_order, carried_out, changed, finished, hands, in_time
 
 PROVISION = an_order(ActionKind.PROVISION)
@@ -263,3 +264,26 @@ class TestProvision:
             assert world.journal.reasons(Event.WORKER_FAILED) == ["provision"]
 
         in_time(scenario)
+
+
+def test_a_machine_that_is_made_under_a_pause_is_not_joined() -> None:
+    """The provider had been asked to make it; it is not asked for more."""
+
+    async def scenario() -> None:
+        link, paused = a_link(State.SPECULATIVE), list[bool]()
+        world = hands(link)
+        stance = lambda _: Stance.PAUSE if paused else Stance.ACT  # noqa: E731
+        world.tools = dataclasses.replace(world.tools, stance=stance)
+
+        def pauses(told: Machine) -> Machine:
+            paused.append(True)
+            return told
+
+        link.will(Call.CREATE, pauses)
+        await carried_out(world, PROVISION)
+        assert world.machine().state is State.IDLE
+        assert world.clusters.asked == []
+        assert link.asked(Call.CONFIGURE) == []
+        assert world.journal.outcomes() == [Outcome.SUCCESS]
+
+    in_time(scenario)

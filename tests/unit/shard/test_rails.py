@@ -26,6 +26,7 @@ from mainstay.shard.rails import (
     Stance,
     admit,
     reclaim_cap,
+    stance_of,
 )
 from mainstay.shard.sharing import shares
 from plans import Doing, a_plan, acquire, delete, name_of, preempt, reclaim
@@ -500,3 +501,49 @@ class TestTold:
 
         assert (held.cycle, held.order.cycle) == (9, 9)
         assert held.outcome is None
+
+
+class TestStanceOfOneOrder:
+    """What is asked again when an order is begun is what was asked of the plan."""
+
+    @pytest.mark.parametrize("shard", Stance)
+    @pytest.mark.parametrize("web", Stance)
+    @pytest.mark.parametrize("batch", Stance)
+    def test_it_is_what_holds_the_same_order_of_a_plan_back(
+        self, shard: Stance, web: Stance, batch: Stance
+    ) -> None:
+        plan = a_plan(ONE_OF_EACH)
+        orders = {order.action.machine: order for order in admitted(plan).orders}
+        restrictions = Restrictions(shard=shard, clusters={WEB: web, BATCH: batch})
+
+        answer = admitted(plan, restrictions)
+
+        held = {each.order.action.machine: each.reason for each in answer.held}
+        reasons = {Stance.ACT: None, Stance.SHADOW: "shadow", Stance.PAUSE: "pause"}
+        for machine, order in orders.items():
+            assert reasons[stance_of(order, restrictions)] == held.get(machine)
+
+
+class TestRoom:
+    """Nothing is made of orders that no queue could take."""
+
+    def test_of_each_provider_the_first_are_ordered_and_the_rest_is_dropped(self) -> None:
+        metal = [acquire("web", source="metal") for _ in range(3)]
+        plan = a_plan([*metal, acquire("web", source="ec2")])
+
+        answer = admitted(plan, Restrictions(room=2))
+
+        assert ran(answer) == names(0, 1, 3)
+        assert [(each.disposition, each.reason) for each in answer.held] == [
+            (Disposition.DROPPED, "queue_full")
+        ]
+        assert not answer.again
+
+    def test_as_many_as_there_is_room_for_all_run(self) -> None:
+        assert len(ran(admitted(a_plan([acquire("web")] * 2), Restrictions(room=2)))) == 2
+
+    def test_what_is_held_for_something_else_takes_no_place(self) -> None:
+        plan = a_plan([acquire("batch"), acquire("batch"), acquire("web")])
+        paused = Restrictions(room=1, clusters={BATCH: Stance.PAUSE})
+
+        assert ran(admitted(plan, paused)) == names(2)

@@ -18,6 +18,7 @@ from mainstay.shard.hands.flows import (
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
+from mainstay.shard.rails import Stance
 
 NO_SESSION = "no_session"
 """The code of Unavailable when the cluster is not connected."""
@@ -41,7 +42,8 @@ async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
         machine.id, State.CONFIGURING, cluster=need.cluster, assignment=meant
     )
     try:
-        blob = await blob_of(need, tools, until_s)
+        with tools.backoff.asking(need.cluster):
+            blob = await blob_of(need, tools, until_s)
     except MainstayError as error:
         tools.backoff.failed(need.cluster)
         return given_back(hand, tools, error)
@@ -49,10 +51,7 @@ async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
         given_back(hand, tools, Unavailable(str(error)))
         raise
     tools.backoff.succeeded(need.cluster)
-    if why := tools.acting.why_not(order.source):
-        given_back(hand, tools, Unavailable(why))
-        return Ending(Outcome.FENCED, why)
-    machine = standing(hand, tools, State.CONFIGURING)
+    machine = stopped(order, tools) or standing(hand, tools, State.CONFIGURING)
     if isinstance(machine, Ending):
         return machine
 
@@ -86,6 +85,17 @@ async def blob_of(need: Need, tools: Tools, until_s: float) -> bytes:
     if len(blob) > BLOB_BYTES_MAX:
         raise Rejected(f"a bootstrap blob of {len(blob)} bytes (at most {BLOB_BYTES_MAX})")
     return blob
+
+
+def stopped(order: Order, tools: Tools) -> Ending | None:
+    """How it ends when it may go no further, since a fence or a control came meanwhile."""
+    if why := tools.acting.why_not(order.source):
+        given_back(in_hand(order), tools, Unavailable(why))
+        return Ending(Outcome.FENCED, why)
+    if tools.stance(order) is not Stance.ACT:
+        held = Unavailable("held back before its provider was asked")
+        return given_back(in_hand(order), tools, held)
+    return None
 
 
 def given_back(hand: InHand, tools: Tools, error: MainstayError) -> Ending:

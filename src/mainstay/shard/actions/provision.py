@@ -10,6 +10,7 @@ from mainstay.shard.hands.flows import Ending, gave_up, in_hand, need_of, settle
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
+from mainstay.shard.rails import Stance
 
 
 async def provision(order: Order, tools: Tools, *, until_s: float) -> Ending:
@@ -32,6 +33,6 @@ async def provision(order: Order, tools: Tools, *, until_s: float) -> Ending:
         return gave_up(hand, tools, Call.CREATE, error)
 
     ending = settled(hand, tools, Call.CREATE, ack.machine)
-    if ending.outcome is not Outcome.SUCCESS:
+    if ending.outcome is not Outcome.SUCCESS or tools.stance(order) is not Stance.ACT:
         return ending
     return await bootstrap(order, tools, until_s=until_s)

@@ -99,10 +99,12 @@ class LiveShard:
         by: str,
         lasts_s: float,
     ) -> Control:
-        """Hold something back."""
-        return self.controls_.set(
+        """Hold something back, and have a cycle that knows of it."""
+        control = self.controls_.set(
             kind, cluster=cluster, value=value, reason=reason, by=by, lasts_s=lasts_s
         )
+        self.shard.wake()
+        return control
 
     def lift_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, reason: str, by: str

@@ -1,5 +1,12 @@
-"""Which clusters are left alone for a while, because they could not be asked for a bootstrap."""
+"""Which clusters are left alone for a while, because they could not be asked for a bootstrap.
 
+After a pause one question shows whether a cluster is there again; until it is answered, nobody else
+asks. So a cluster that hangs holds up one worker, and not all of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mainstay.model.ids import ClusterId
@@ -20,6 +27,18 @@ class BackOff:
         self._first_s = first_s
         self._longest_s = longest_s
         self._pauses: dict[ClusterId, _Pause] = {}
+        self._asking: Counter[ClusterId] = Counter()
+
+    @contextmanager
+    def asking(self, cluster: ClusterId) -> Iterator[None]:
+        """Inside the block a cluster is being asked."""
+        self._asking[cluster] += 1
+        try:
+            yield
+        finally:
+            self._asking[cluster] -= 1
+            if not self._asking[cluster]:
+                del self._asking[cluster]
 
     def failed(self, cluster: ClusterId) -> None:
         """A cluster did not give what was asked. Failures within one pause count as one."""
@@ -35,4 +54,9 @@ class BackOff:
 
     def backed_off(self, now_s: float) -> frozenset[ClusterId]:
         """Who is left alone at this time."""
-        return frozenset(name for name, pause in self._pauses.items() if now_s < pause.until_s)
+        return frozenset(name for name in self._pauses if self.is_backed_off(name, now_s))
+
+    def is_backed_off(self, cluster: ClusterId, now_s: float) -> bool:
+        """Whether it is left alone: in a pause, or until the first answer after one."""
+        pause = self._pauses.get(cluster)
+        return pause is not None and (now_s < pause.until_s or cluster in self._asking)

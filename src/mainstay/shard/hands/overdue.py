@@ -120,10 +120,18 @@ class Overdue:
                 if ledger.take(machine):
                     try:
                         await self._finish(InHand(machine, source))
+                    except Exception as error:  # noqa: BLE001 - one machine must not end the rest
+                        self._tell_defect(machine, error)
                     finally:
                         ledger.give_back(machine)
             finally:
                 self._asked.discard(machine)
+
+    def _tell_defect(self, machine: MachineId, error: Exception) -> None:
+        """It is asked for again, since it still is on its way."""
+        why = f"{type(error).__name__}: {error}"
+        event = Event.WORKER_FAILED
+        self._tools.journal.noticed(event, reason="overdue", machine=machine, why=why)
 
     async def _finish(self, hand: InHand) -> None:
         """Ask for one machine, and set it Failed unless that shows its step at an end."""

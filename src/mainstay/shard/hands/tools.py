@@ -11,7 +11,9 @@ from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.calling import Caller
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.moves import Moves
+from mainstay.shard.orders import Order
 from mainstay.shard.ports import Clusters, Failures, Journal
+from mainstay.shard.rails import Stance
 
 DEFAULT_GRACE_S = 30
 """As Kubernetes grants a workload when nobody says otherwise."""
@@ -38,6 +40,9 @@ class Tools:
 
     sold_out: Callable[[Machine, str], None] = lambda _, __: None
     """Told of every machine that its provider, named by source, has no capacity for."""
+
+    stance: Callable[[Order], Stance] = lambda _: Stance.ACT
+    """How far an order may go now: a pause that comes after the plan holds it back all the same."""
 
     default_grace_s: int = DEFAULT_GRACE_S
     """For workloads whose cluster could not be told."""

@@ -226,6 +226,9 @@ class Feed:
             self._fail(f"no list within {timeout_s:g} s", full=explicit)
         except MainstayError as error:
             self._fail(error.message, full=explicit)
+        except Exception as error:  # noqa: BLE001 - one provider must not end the others' feeds
+            why = f"reading its list ended in a defect of ours: {type(error).__name__}: {error}"
+            self._fail(why, full=explicit)
         else:
             self._arrive(Fetched(listed, asked_at_s, listed.full))
         finally:

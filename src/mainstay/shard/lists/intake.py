@@ -6,9 +6,9 @@ retired and admitted again. Refused records leave what we have and count as seen
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from mainstay.inventory.merge import only
 from mainstay.inventory.screen import Refusal
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.errors import IllegalTransition
-from mainstay.model.ids import ClusterId, MachineId
+from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.model.texts import Rows
@@ -41,8 +41,18 @@ RIVAL: Final = "another provider reports this machine: it stays with the one tha
 ABSENT, TOMBSTONE, UNKNOWN = "absent", "tombstone", "unknown"
 """Why a machine is gone: a full list misses it, a list says so, or a Get does not find it."""
 
-TOLD_AT_ONCE: Final = 256
-"""So many machines are told about before somebody else may have a turn."""
+AT_ONCE: Final = 256
+"""So many machines are dealt with one by one before somebody else may have a turn."""
+
+ItemT = TypeVar("ItemT")
+
+
+async def in_turns(items: Iterable[ItemT]) -> AsyncIterator[ItemT]:
+    """All of these, and now and then a turn for somebody else."""
+    for count, item in enumerate(items, start=1):
+        yield item
+        if count % AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +84,7 @@ class Intake:
         self._claimed: defaultdict[MachineId, set[str]] = defaultdict(set)
 
     async def take_in(self, feed: Feed, report: Listed, touched: frozenset[MachineId]) -> Looked:
-        """Take in a report, and all that follows from it; nothing waits until that is written."""
+        """Take in a report, and all that follows from it; nothing waits until it is merged."""
         name, books = feed.name, self._books
         claimed, named = self._disputed(name, report)
         merged = books.inventory.merge(
@@ -97,15 +107,16 @@ class Intake:
             foreign=merged.foreign,
         )
         illegal = {MachineId(e.machine): e for e in merged.refused if e.reason == ILLEGAL}
-        retired = self._retire(name, report, list(illegal)) if illegal else frozenset()
+        retired = await self._retire(name, report, list(illegal)) if illegal else frozenset()
         looked += Looked(retired=len(retired))
         looked += self.refuse(name, [e for e in merged.refused if e.machine not in retired])
         looked += self.refuse(name, [Refusal(each, OTHER_PROVIDER, RIVAL) for each in named])
-        looked += self._judge(feed, report, missing, machines)
+        looked += await self._judge(feed, report, missing, machines)
         if merged.foreign:
             books.journal.noticed(Event.MACHINE_FOREIGN, count=merged.foreign, provider=name)
         await self._tell_moved(name, moved)
-        return looked + Looked(replay=await self._tell_added(snapshot, bound))
+        await self._tell_added(snapshot, bound)
+        return looked
 
     def _disputed(self, name: str, report: Listed) -> tuple[frozenset[MachineId], list[MachineId]]:
         """What of a report is another provider's, and which of that it names: remembered, because
@@ -134,25 +145,35 @@ class Intake:
             )
         return Looked(refused=len(refused))
 
-    def _retire(
+    async def _retire(
         self, name: str, report: Listed, machines: Sequence[MachineId]
     ) -> frozenset[MachineId]:
         """Machines where no edge leads: give up what we have of them, take what is reported."""
         inventory, telling = self._books.inventory, self._telling
         reported = only(report, machines)
         states = dict(zip(reported.ids, map(State, reported.state.tolist()), strict=True))
-        known = [inventory.machine(machine) for machine in machines]
-        before = [each for each in known if self._may_return(name, each, states[each.id])]
+        before: list[Machine] = []
+        async for machine in in_turns(machines):
+            record = self._let_be(name, machine)
+            if record is not None and self._may_return(name, record, states[machine]):
+                inventory.remove(machine)
+                before.append(record)
         retired = frozenset(record.id for record in before)
-        for machine in retired:
-            inventory.remove(machine)
         inventory.merge(only(reported, retired), now=self._books.clock.now_s())
-        for record in before:
+        async for record in in_turns(before):
             if record.id in inventory:
                 telling.admitted_again(record, inventory.machine(record.id), name)
             else:
                 telling.not_admitted_again(record, name, ABSENT)
         return retired
+
+    def _let_be(self, name: str, machine: MachineId) -> Machine | None:
+        """A machine that is still there and nobody's; one in our hands by now is asked for."""
+        if machine in self._books.ledger:
+            self._owed[name].add(machine)
+            return None
+        inventory = self._books.inventory
+        return inventory.machine(machine) if machine in inventory else None
 
     def _may_return(self, name: str, record: Machine, state: State) -> bool:
         """Whether a record may be retired now. One that we gave up waits until the provider has
@@ -167,12 +188,12 @@ class Intake:
         self._owed[name].add(record.id)
         return False
 
-    def _judge(
+    async def _judge(
         self, feed: Feed, report: Listed, missing: Sequence[MachineId], machines: int
     ) -> Looked:
         """What a report says is gone: at once, or when the next one repeats it."""
         if not report.full:
-            return self.remove(missing, TOMBSTONE)
+            return await self.remove(feed.name, missing, TOMBSTONE)
         held = self._held[feed.name]
         judged = judge(missing, held, machines=machines, options=self._options.absence)
         self._held[feed.name] = judged.held
@@ -185,36 +206,36 @@ class Intake:
                 machines=machines,
             )
             feed.ask(full=True)
-        return self.remove(judged.gone, ABSENT) + Looked(held=len(judged.held))
+        gone = await self.remove(feed.name, judged.gone, ABSENT)
+        return gone + Looked(held=len(judged.held))
 
-    def remove(self, machines: Sequence[MachineId], why: str) -> Looked:
-        """Machines that their provider no longer has; another one may have claimed them before."""
-        inventory = self._books.inventory
-        for machine in machines:
-            before, source = inventory.machine(machine), inventory.source(machine)
-            inventory.remove(machine)
-            self._telling.lost(before, source, why)
+    async def remove(self, name: str, machines: Sequence[MachineId], why: str) -> Looked:
+        """Machines that this provider no longer has; another one may have claimed them before."""
+        removed = 0
+        async for machine in in_turns(machines):
+            before = self._let_be(name, machine)
+            if before is None:
+                continue
+            self._books.inventory.remove(machine)
+            self._telling.lost(before, name, why)
             for rival in self._claimed.pop(machine, ()):
                 self._owed[rival].add(machine)
-        return Looked(removed=len(machines))
+            removed += 1
+        return Looked(removed=removed)
 
     async def _tell_moved(self, name: str, moved: Sequence[tuple[MachineId, State, Moved]]) -> None:
         inventory = self._books.inventory
-        for count, (machine, state, before) in enumerate(moved, start=1):
+        async for machine, state, before in in_turns(moved):
             if machine in inventory and (record := inventory.machine(machine)).state is state:
                 self._telling.moved(before, record, name)
-            if count % TOLD_AT_ONCE == 0:
-                await asyncio.sleep(0)
 
-    async def _tell_added(self, snapshot: Snapshot, rows: Rows) -> frozenset[ClusterId]:
-        """Tell clusters of machines that are new to us; of too many, say whose they are."""
+    async def _tell_added(self, snapshot: Snapshot, rows: Rows) -> None:
+        """Tell clusters of machines that are new to us; if too many, of all they have."""
         if len(rows) > self._options.told_max:
-            codes = np.unique(snapshot.cluster[rows]).tolist()
-            return frozenset(snapshot.clusters[code] for code in codes)
+            for code in np.unique(snapshot.cluster[rows]).tolist():
+                self._books.tell_all(snapshot.clusters[code])
+            return
         inventory = self._books.inventory
-        for count, machine in enumerate(snapshot.machine_ids(rows), start=1):
+        async for machine in in_turns(snapshot.machine_ids(rows)):
             if machine in inventory:
                 self._telling.arrived(inventory.machine(machine))
-            if count % TOLD_AT_ONCE == 0:
-                await asyncio.sleep(0)
-        return frozenset()

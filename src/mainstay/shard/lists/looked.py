@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from mainstay.model.ids import ClusterId
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
@@ -24,12 +22,8 @@ class Looked:
     held: int = 0
     """Missing, and not believed to be gone yet."""
 
-    replay: frozenset[ClusterId] = frozenset()
-    """Clusters that got too many machines at once to be told of each: tell them all they have."""
-
     def __add__(self, other: "Looked") -> "Looked":
-        counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTS}
-        return Looked(**counts, replay=self.replay | other.replay)
+        return Looked(**{name: getattr(self, name) + getattr(other, name) for name in COUNTS})
 
     @property
     def wrote(self) -> bool:

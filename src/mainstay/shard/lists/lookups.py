@@ -104,6 +104,9 @@ class Lookups:
             raise
         except MainstayError as error:
             return Found(machine, asked_at_s, refused=error)
+        except Exception as error:  # noqa: BLE001 - one answer must not end the others
+            why = f"reading machine {machine} ended in a defect of ours: {type(error).__name__}"
+            return Found(machine, asked_at_s, refused=Rejected(f"{why}: {error}"))
         finally:
             del self._asked[machine]
         if record.id != machine:

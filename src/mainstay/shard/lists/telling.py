@@ -28,7 +28,7 @@ ENDS: Final = frozenset({
 """Steps that ended as they should."""
 
 
-def _nobody(_: Machine) -> None:
+def _nobody(_: Machine | ClusterId) -> None:
     """Nobody wants to know."""
 
 
@@ -44,6 +44,9 @@ class Books:
     clock: Clock
     configured: Callable[[Machine], None] = _nobody
     """Told of every machine that we see reach Configured."""
+
+    tell_all: Callable[[ClusterId], None] = _nobody
+    """Has a cluster told again how all its machines stand."""
 
 
 @dataclass(frozen=True, slots=True)
