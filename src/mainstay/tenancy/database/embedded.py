@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,8 @@ SETTINGS: Final = {
     "log_timezone": "UTC",
 }
 
+NO_SETTINGS: Final[Mapping[str, str]] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -63,11 +65,12 @@ class Server:
 
     port: int
     pid: int
-    data: Path
 
 
 @contextmanager
-def embedded(folder: Path, *, elsewhere: Path | None = None) -> Iterator[Server]:
+def embedded(
+    folder: Path, *, elsewhere: Path | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> Iterator[Server]:
     """A server whose data is in `folder`, stopped when the block is left.
 
     `elsewhere` is where its files go if an unprivileged user cannot reach `folder`; it is made, and
@@ -83,21 +86,24 @@ def embedded(folder: Path, *, elsewhere: Path | None = None) -> Iterator[Server]
         if not (data / "PG_VERSION").exists():
             _initialise(data, binaries, password, account)
         _clear_stale_pid(data)
+        command = [str(binaries / "postgres"), "-D", str(data), *_words({**SETTINGS, **settings})]
         with (folder / "postgres.log").open("ab") as log:
-            yield from _running(data, binaries, password, account, log)
+            yield from _running(command, password, account, log)
+
+
+def _words(settings: Mapping[str, str]) -> list[str]:
+    return [word for pair in settings.items() for word in ("-c", "=".join(pair))]
 
 
 def _running(
-    data: Path, binaries: Path, password: str, account: Account | None, log: IO[bytes]
+    command: list[str], password: str, account: Account | None, log: IO[bytes]
 ) -> Iterator[Server]:
     port = _free_port()
-    settings = [word for pair in SETTINGS.items() for word in ("-c", "=".join(pair))]
-    command = [str(binaries / "postgres"), "-D", str(data), "-p", str(port), *settings]
-    process = _start(command, account, log)
+    process = _start([*command, "-p", str(port)], account, log)
     try:
         url = f"postgresql://mainstay:{password}@127.0.0.1:{port}/mainstay"
         _wait_until_ready(process, port, Path(log.name))
-        yield Server(url, port, process.pid, data)
+        yield Server(url, port, process.pid)
     finally:
         _stop(process)
 
