@@ -1,14 +1,14 @@
 """A real PostgreSQL for tests: one server per worker of a run, a fresh database per test.
 
 The schema is made once, in a template; a database of its own costs a test some milliseconds.
-Import the fixtures where they are used: `from postgres import database_url, pool, server`.
+Import the fixtures where they are used: `from postgres import database_url, server`.
 """
 
 import itertools
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +31,7 @@ def server() -> Iterator[Server]:
     try:
         with embedded(folder, settings=QUICK) as running:
             _execute(running.url, f"create database {TEMPLATE}")
-            migrate(_named(running.url, TEMPLATE))
+            migrate(named(running.url, TEMPLATE))
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -44,10 +44,17 @@ QUICK: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes":
 @pytest.fixture
 def database_url(server: Server) -> Iterator[str]:
     """A database of the test's own, gone when it ends."""
+    with database_on(server) as url:
+        yield url
+
+
+@contextmanager
+def database_on(server: Server) -> Iterator[str]:
+    """A fresh database with the schema, for tests that share one because they undo all they do."""
     name = f"test_{next(_NUMBERS)}"
     _execute(server.url, f"create database {name} template {TEMPLATE}")
     try:
-        yield _named(server.url, name)
+        yield named(server.url, name)
     finally:
         _execute(server.url, f"drop database {name} with (force)")
 
@@ -64,5 +71,6 @@ def _execute(url: str, statement: str) -> None:
         connection.execute(statement)
 
 
-def _named(url: str, database: str) -> str:
+def named(url: str, database: str) -> str:
+    """The same server's other database."""
     return f"{url.rpartition('/')[0]}/{database}"

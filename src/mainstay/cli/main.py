@@ -13,10 +13,11 @@ from mainstay.cli import exits
 
 
 class Command(NamedTuple):
-    """A row of `mainstay --help`; `module` holds a typer application named `app`."""
+    """A row of `mainstay --help`; `module` holds a typer application named `application`."""
 
     module: str
     help: str
+    application: str = "app"
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -27,6 +28,14 @@ COMMANDS: Final[dict[str, Command]] = {
     "conformance": Command(
         "mainstay.cli.conformance", "check a provider against the contract, exit 1 if it breaks it"
     ),
+    "tenancy": Command("mainstay.cli.tenancy", "begin with tenants: catalogue, project, keys"),
+    "api": Command("mainstay.cli.tenancy", "serve tenants, administrators and node agents", "api"),
+    "relay": Command("mainstay.cli.tenancy", "take events from the outbox to the bus", "relay"),
+    "worker": Command("mainstay.cli.tenancy", "provision and release allocations", "worker"),
+    "biller": Command("mainstay.cli.tenancy", "charge for what is active", "biller"),
+    "notifier": Command("mainstay.cli.tenancy", "write down what people are told", "notifier"),
+    "alloc": Command("mainstay.cli.alloc", "ask for GPUs, watch them, give them back"),
+    "admin": Command("mainstay.cli.admin", "nodes, events, money and what got stuck"),
     "warm": Command("mainstay.cli.warm", "compile the engine's inner loops once"),
     "config": Command(
         "mainstay.cli.config", "show the settings in effect and where each comes from"
@@ -59,8 +68,9 @@ def dispatch(words: list[str]) -> int:
     if first not in COMMANDS:
         exits.complain(f"no such command: {first}", "`mainstay --help` lists them")
         return exits.WRONG_USAGE
-    module = importlib.import_module(COMMANDS[first].module)
-    return exits.run(module.app, words[1:], name=f"mainstay {first}")
+    command = COMMANDS[first]
+    application = getattr(importlib.import_module(command.module), command.application)
+    return exits.run(application, words[1:], name=f"mainstay {first}")
 
 
 def help_text() -> str:

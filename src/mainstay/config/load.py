@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from mainstay.config.api import ApiConfig
 from mainstay.config.provider import (
     Ec2ProviderConfig,
     OwnProviderConfig,
@@ -27,6 +28,7 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "provider_static": StaticProviderConfig,
     "provider_ec2": Ec2ProviderConfig,
     "provider_serve": OwnProviderConfig,
+    "api": ApiConfig,
 }
 
 FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
@@ -35,7 +37,7 @@ FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
 DEFAULT_FILE: Final = "mainstay.toml"
 
 OUTSIDE_SETTINGS: Final = frozenset({
-    FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER",
+    FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER", "MAINSTAY_KEY",
     "MAINSTAY_REQUIRE_ALL", "MAINSTAY_SOAK",
 })  # fmt: skip
 """Variables of ours that name places or modes and are not fields of a section."""
@@ -105,6 +107,13 @@ def home_directory(environment: Mapping[str, str] | None = None) -> Path:
         return Path("/var/lib/mainstay")
     base = variables.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local/state") / "mainstay"
+
+
+def outside(name: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """One of `OUTSIDE_SETTINGS`, if it is set and not empty."""
+    if name not in OUTSIDE_SETTINGS:
+        raise AssertionError(f"not a variable of ours: {name}")
+    return (os.environ if environment is None else environment).get(name) or None
 
 
 def variable_name(section: str, field: str) -> str:

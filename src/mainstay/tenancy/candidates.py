@@ -5,6 +5,7 @@ from typing import Final
 
 from mainstay.tenancy.database.connect import Connection, Row
 from mainstay.tenancy.placement.shape import (
+    Ask,
     CapacityShape,
     Catalogue,
     NodeView,
@@ -14,8 +15,9 @@ from mainstay.tenancy.placement.shape import (
 )
 from mainstay.tenancy.states import SlotStatus
 
-AT_A_GLANCE: Final = 200
-"""So many nodes are looked at first, the fullest that could do; all of them before a refusal."""
+AT_A_GLANCE: Final = 32
+"""So many nodes are looked at first, the fullest that could do; all of them before a refusal, and
+before a slice is spread over several NUMA nodes that would fit on one."""
 
 _STATES: Final = {
     SlotStatus.AVAILABLE: SlotState.FREE,
@@ -24,24 +26,28 @@ _STATES: Final = {
 }
 
 _NODES: Final = """
-    select node.id, node.region, node.sku, node.partitioned, node.mode,
-           node.cpu_milli, node.memory_mib,
-           array_agg(slot.status order by slot.slot_index) as statuses,
-           array_agg(slot.numa_node order by slot.slot_index) as numa,
-           count(*) filter (where slot.status = 'available') as free,
-           exists (select from claims where claims.node_id = node.id
-                                        and claims.live_mode = 'node_exclusive') as claimed,
-           coalesce((select sum(skus.cpu_milli_per_gpu) from claims
-                     join allocations on allocations.id = claims.allocation_id
-                     join skus on skus.sku = allocations.sku
-                     where claims.node_id = node.id and claims.live_mode = 'slot'), 0) as cpu_used,
-           coalesce((select sum(skus.memory_mib_per_gpu) from claims
-                     join allocations on allocations.id = claims.allocation_id
-                     join skus on skus.sku = allocations.sku
-                     where claims.node_id = node.id and claims.live_mode = 'slot'), 0)
-               as memory_used
-    from nodes node join slots slot on slot.node_id = node.id
-    where node.status = 'active'
+    select node.id, node.region, node.partitioned, node.cpu_milli, node.memory_mib,
+           array(select node.sku union select sku from node_offers where node_id = node.id) as skus,
+           own.*, held.*
+    from nodes node
+    join regions on regions.code = node.region and regions.active
+    cross join lateral (
+        select array_agg(status order by slot_index) as statuses,
+               array_agg(numa_node order by slot_index) as numa
+        from slots where slots.node_id = node.id
+    ) own
+    cross join lateral (
+        select coalesce(bool_or(live_mode = 'node_exclusive'), false) as claimed,
+               coalesce(sum(skus.cpu_milli_per_gpu) filter (where live_mode = 'slot'), 0)
+                   as cpu_used,
+               coalesce(sum(skus.memory_mib_per_gpu) filter (where live_mode = 'slot'), 0)
+                   as memory_used
+        from claims
+        join allocations on allocations.id = claims.allocation_id
+        join skus on skus.sku = allocations.sku
+        where claims.node_id = node.id and claims.live_mode is not null
+    ) held
+    where node.status = 'active' and own.statuses is not null
 """
 
 
@@ -62,26 +68,36 @@ def sku_of(row: Row) -> Sku:
     )
 
 
-async def likely(tx: Connection, *, gpus: int, region: str) -> list[NodeView]:
-    """The fullest nodes of a region that have so many free slots, a bounded number of them."""
-    statement = f"""{_NODES} and node.region = %s
-        group by node.id
-        having count(*) filter (where slot.status = 'available') >= %s
-        order by free, node.id limit %s"""
-    return _views(await (await tx.execute(statement, [region, gpus, AT_A_GLANCE])).fetchall())
+_FULLEST: Final = """
+    select slots.node_id from slots join nodes on nodes.id = slots.node_id
+    where slots.status = 'available' and nodes.status = 'active' and nodes.region = %(region)s
+      and (nodes.sku = %(sku)s or exists (
+          select from node_offers where node_offers.node_id = nodes.id
+                                    and node_offers.sku = %(sku)s))
+      and not exists (select from claims where claims.node_id = nodes.id
+                                           and claims.live_mode = 'node_exclusive')
+    group by slots.node_id having count(*) >= %(gpus)s
+    order by count(*), slots.node_id limit %(limit)s
+"""
+
+
+async def likely(tx: Connection, ask: Ask) -> list[NodeView]:
+    """The fullest nodes that could serve a request, a bounded number of them."""
+    found = await tx.execute(
+        f"{_NODES} and node.id = any(array({_FULLEST}))",
+        {"region": ask.region, "gpus": ask.gpus, "sku": ask.sku, "limit": AT_A_GLANCE},
+    )
+    return _views(await found.fetchall())
 
 
 async def everything(tx: Connection) -> list[NodeView]:
     """Every node that is open, so that a refusal is true and can name an alternative."""
-    return _views(
-        await (await tx.execute(f"{_NODES} group by node.id order by node.id")).fetchall()
-    )
+    return _views(await (await tx.execute(f"{_NODES} order by node.id")).fetchall())
 
 
 async def alone(tx: Connection, node: str) -> NodeView | None:
     """One node, whose row the caller has locked; None if it is not open any more."""
-    statement = f"{_NODES} and node.id = %s group by node.id"
-    found = _views(await (await tx.execute(statement, [node])).fetchall())
+    found = _views(await (await tx.execute(f"{_NODES} and node.id = %s", [node])).fetchall())
     return found[0] if found else None
 
 
@@ -90,13 +106,13 @@ def _views(rows: Sequence[Row]) -> list[NodeView]:
         NodeView(
             id=row["id"],
             region=row["region"],
-            skus=frozenset({row["sku"]}),
+            skus=frozenset(row["skus"]),
             slots=tuple(
                 Slot(_STATES.get(SlotStatus(status), SlotState.UNFIT), numa)
                 for status, numa in zip(row["statuses"], row["numa"], strict=True)
             ),
-            cpu_milli=row["cpu_milli"] - row["cpu_used"],
-            memory_mib=row["memory_mib"] - row["memory_used"],
+            cpu_milli=int(row["cpu_milli"] - row["cpu_used"]),
+            memory_mib=int(row["memory_mib"] - row["memory_used"]),
             partitioned=row["partitioned"],
             claimed=row["claimed"],
         )

@@ -5,7 +5,10 @@ itself; if it has no room any more, the next one is. A node that somebody else h
 for the end. Nothing is refused before every open node was read in one piece and none had room.
 """
 
+from collections import Counter
 from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 import psycopg
@@ -15,12 +18,15 @@ from mainstay.tenancy import candidates, outbox
 from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.placement.place import Placement, Refusal, place
-from mainstay.tenancy.placement.rank import outlook_for, ranked
+from mainstay.tenancy.placement.rank import Choice, outlook_for, ranked
 from mainstay.tenancy.placement.shape import Ask, CapacityShape, Catalogue, NodeView
 from mainstay.tenancy.states import EDGES, EventType, Status
 
 ROUNDS_MAX: Final = 20
 """So often others may be faster before we say that we are busy, which is no refusal."""
+
+NODES_PER_ROUND_MAX: Final = 16
+"""After so many nodes what was read at a glance is too old: read again."""
 
 
 class SkuUnavailable(NoCapacity):
@@ -41,6 +47,27 @@ class InsufficientBalance(Rejected):
     what_to_do = "top up the balance"
 
 
+class UnknownProject(Rejected):
+    """There is no such project."""
+
+    code = "project_not_found"
+    what_to_do = "check the project's id"
+
+
+class UnknownSshKey(Rejected):
+    """An SSH key that the project does not have."""
+
+    code = "ssh_key_not_found"
+    what_to_do = "name keys of the project, or add the key first"
+
+
+class CurrencyDiffers(Rejected):
+    """The SKU is priced in a currency that the payer does not pay in."""
+
+    code = "currency_mismatch"
+    what_to_do = "ask for a SKU in the account's currency"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What a tenant asks for, and in whose name."""
@@ -59,79 +86,149 @@ async def request(pool: Pool, ids: Ids, order: Order) -> Row:
     ask = Ask(order.sku, order.gpus, order.region)
     for _ in range(ROUNDS_MAX):
         async with transaction(pool) as tx:
+            await _check(tx, order)
             known = await candidates.catalogue(tx)
-            nodes = await candidates.likely(tx, gpus=order.gpus, region=order.region)
-            best = _choices(ask, known, nodes)
-            if not best:
-                best = _choices_or_refusal(ask, known, await candidates.everything(tx))
-        placed = await _first_that_holds(pool, ids, order, best)
+            seen = await candidates.likely(tx, ask)
+            choices = _best(ask, known, seen)
+            if not _is_settled(ask, choices, seen):
+                choices = _best_or_refusal(ask, known, await candidates.everything(tx))
+        nodes = [choice.node for choice in choices[:NODES_PER_ROUND_MAX]]
+        placed = await _first_that_holds(_Trial(pool, ids, order, ask, known), nodes)
         if placed is not None:
             return placed
     raise Unavailable("too many want the same nodes at this moment: try again")
 
 
-def _choices(ask: Ask, known: Catalogue, nodes: list[NodeView]) -> list[str]:
+async def _check(tx: Connection, order: Order) -> None:
+    """What is wrong with an order wherever it would go: said before a node is locked for it."""
+    project = await _project(tx, order)
+    await _check_balance(tx, project["account_id"])
+    await _check_currency(tx, project["account_id"], order.sku)
+    found = await tx.execute(
+        "select id from ssh_keys where id = any(%s) and project_id = %s",
+        [list(order.ssh_keys), order.project],
+    )
+    keys = {key["id"] for key in await found.fetchall()}
+    if missing := sorted(set(order.ssh_keys) - keys):
+        raise UnknownSshKey(f"no such SSH key in project {order.project}: {', '.join(missing)}")
+
+
+_outlook = lru_cache(maxsize=1024)(outlook_for)
+
+
+def _best(ask: Ask, known: Catalogue, nodes: list[NodeView]) -> list[Choice]:
     sku = known.get(ask.sku)
     if sku is None or ask.gpus not in sku.allowed_gpu_counts:
         return []
     here = [node for node in nodes if ask.sku in node.skus and node.region == ask.region]
-    return [choice.node for choice in ranked(sku, ask.gpus, here, outlook_for(sku))]
+    return ranked(sku, ask.gpus, here, _outlook(sku))
 
 
-def _choices_or_refusal(ask: Ask, known: Catalogue, nodes: list[NodeView]) -> list[str]:
-    found = place(ask, known, nodes)
-    if isinstance(found, Refusal):
+def _is_settled(ask: Ask, choices: list[Choice], seen: list[NodeView]) -> bool:
+    """Whether what was seen at a glance has a node than which none is better placed.
+
+    Several NUMA nodes are good enough if all nodes were seen, or if none has a NUMA node so wide.
+    """
+    if not choices:
+        return False
+    if choices[0].numa_nodes == 1 or len(seen) < candidates.AT_A_GLANCE:
+        return True
+    return ask.gpus > max(max(Counter(node.numa).values()) for node in seen)
+
+
+def _best_or_refusal(ask: Ask, known: Catalogue, nodes: list[NodeView]) -> list[Choice]:
+    choices = _best(ask, known, nodes)
+    if not choices:
+        found = place(ask, known, nodes)
+        assert isinstance(found, Refusal)
         raise SkuUnavailable(found)
-    return _choices(ask, known, nodes)
+    return choices
 
 
-async def _first_that_holds(pool: Pool, ids: Ids, order: Order, nodes: list[str]) -> Row | None:
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """All that is needed to try one node after another."""
+
+    pool: Pool
+    ids: Ids
+    order: Order
+    ask: Ask
+    known: Catalogue
+
+
+class _Not(Enum):
+    """Why a node was not taken."""
+
+    HELD = auto()
+    """Somebody else has it locked at this moment."""
+
+    FITTING = auto()
+    """It has no room any more."""
+
+
+async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
     """The first node that, locked and read again, has room: those nobody holds before the others.
 
     None: all of them have filled up meanwhile.
     """
-    busy = []
+    held = []
     for node in nodes:
-        placed = await _on(pool, ids, order, node, wait=False)
-        if placed is _HELD:
-            busy.append(node)
-        elif placed is not None:
+        placed = await _on(trial, node, wait=False)
+        if placed is _Not.HELD:
+            held.append(node)
+        elif not isinstance(placed, _Not):
             return placed
-    for node in busy:
-        placed = await _on(pool, ids, order, node, wait=True)
-        if placed is not None:
+    for node in held:
+        placed = await _on(trial, node, wait=True)
+        if not isinstance(placed, _Not):
             return placed
     return None
 
 
-_HELD: Final[Row] = {}
-"""Somebody else has the node locked."""
-
-
-async def _on(pool: Pool, ids: Ids, order: Order, node: str, *, wait: bool) -> Row | None:
-    """Try one node in one short transaction. None: it has no room."""
+async def _on(trial: _Trial, node: str, *, wait: bool) -> Row | _Not:
+    """Try one node in one short transaction."""
     lock = "select id from nodes where id = %s for update" + ("" if wait else " skip locked")
-    async with transaction(pool) as tx:
-        if await (await tx.execute(lock, [node])).fetchone() is None:
-            return _HELD
-        view = await candidates.alone(tx, node)
-        known = await candidates.catalogue(tx)
-        if view is None:
-            return None
-        found = place(Ask(order.sku, order.gpus, order.region), known, [view])
-        if isinstance(found, Refusal):
-            return None
-        return await _recorded(tx, ids, order, found)
+    try:
+        async with transaction(trial.pool) as tx:
+            project = await _payer(tx, trial.order)
+            if await (await tx.execute(lock, [node])).fetchone() is None:
+                return _Not.HELD
+            view = await candidates.alone(tx, node)
+            if view is None:
+                return _Not.FITTING
+            found = place(trial.ask, trial.known, [view], _outlook(trial.known[trial.ask.sku]))
+            if isinstance(found, Refusal):
+                return _Not.FITTING
+            return await _recorded(tx, trial, project, found)
+    except _Changed:
+        return _Not.FITTING
+    except psycopg.errors.IntegrityError as error:
+        if not str(error.diag.constraint_name).startswith("claims"):
+            raise
+        return _Not.FITTING  # the database knows of a live claim that we did not see
 
 
-async def _recorded(tx: Connection, ids: Ids, order: Order, placement: Placement) -> Row:
-    """The rows of a new allocation, in the transaction that holds the node's lock."""
+class _Changed(Exception):
+    """A slot, a key or the SKU was taken out of service between two statements."""
+
+
+async def _payer(tx: Connection, order: Order) -> Row:
+    """The project, with its account held still: a balance that runs out now is waited for.
+
+    Held before the node is, so that nobody else's request waits for this tenant's bill.
+    """
     project = await _project(tx, order)
+    await tx.execute("select id from accounts where id = %s for share", [project["account_id"]])
     await _check_balance(tx, project["account_id"])
-    row = await _allocation(tx, ids("alc"), order, placement, project)
+    return project
+
+
+async def _recorded(tx: Connection, trial: _Trial, project: Row, placement: Placement) -> Row:
+    """The rows of a new allocation, in the transaction that holds the node's lock."""
+    row = await _allocation(tx, trial.ids("alc"), trial.order, placement, project)
     await _claim(tx, row["id"], placement)
-    await _attach_keys(tx, row, order)
-    await outbox.append(tx, ids, _event(row, order, placement))
+    await _attach_keys(tx, row, trial.order)
+    await outbox.append(tx, trial.ids, _event(row, trial.order, placement))
     return row
 
 
@@ -139,7 +236,7 @@ async def _project(tx: Connection, order: Order) -> Row:
     found = await tx.execute("select * from projects where id = %s", [order.project])
     project = await found.fetchone()
     if project is None:
-        raise Rejected(f"no such project: {order.project}")
+        raise UnknownProject(f"no such project: {order.project}")
     return project
 
 
@@ -151,6 +248,16 @@ async def _check_balance(tx: Connection, account: str) -> None:
     row = await found.fetchone()
     if row is None or row["balance"] <= 0:
         raise InsufficientBalance("the balance is used up: nothing new can be started")
+
+
+async def _check_currency(tx: Connection, account: str, sku: str) -> None:
+    found = await tx.execute(
+        """select skus.currency as priced, accounts.currency as paid from skus, accounts
+           where skus.sku = %s and accounts.id = %s and skus.currency <> accounts.currency""",
+        [sku, account],
+    )
+    if (row := await found.fetchone()) is not None:
+        raise CurrencyDiffers(f"{sku} is priced in {row['priced']}, not in {row['paid']}")
 
 
 async def _allocation(
@@ -165,7 +272,7 @@ async def _allocation(
         select %(id)s, %(project)s, %(account)s, %(by)s, skus.sku, %(gpus)s, %(region)s,
             skus.capacity_shape, %(node)s, skus.image_slug, skus.gpu_hourly_price_minor,
             skus.currency, %(status)s, %(correlation)s, clock_timestamp()
-        from skus where skus.sku = %(sku)s
+        from skus where skus.sku = %(sku)s and skus.active
         returning *
         """,
         {
@@ -183,7 +290,7 @@ async def _allocation(
     )
     row = await inserted.fetchone()
     if row is None:
-        raise Unavailable(f"SKU {order.sku} was withdrawn at this moment")
+        raise _Changed
     return row
 
 
@@ -194,17 +301,14 @@ async def _claim(tx: Connection, allocation: str, placement: Placement) -> None:
     await tx.execute(
         "update nodes set mode = %s where id = %s and mode <> %s", [mode, placement.node, mode]
     )
-    try:
-        if whole:
-            await tx.execute(
-                """insert into claims (allocation_id, kind, node_id, status)
-                   values (%s, 'node_exclusive', %s, 'reserved')""",
-                [allocation, placement.node],
-            )
-        else:
-            await _claim_slots(tx, allocation, placement)
-    except psycopg.errors.UniqueViolation as error:
-        raise Unavailable("somebody else was faster: try again") from error
+    if whole:
+        await tx.execute(
+            """insert into claims (allocation_id, kind, node_id, status)
+               values (%s, 'node_exclusive', %s, 'reserved')""",
+            [allocation, placement.node],
+        )
+    else:
+        await _claim_slots(tx, allocation, placement)
 
 
 async def _claim_slots(tx: Connection, allocation: str, placement: Placement) -> None:
@@ -215,7 +319,7 @@ async def _claim_slots(tx: Connection, allocation: str, placement: Placement) ->
     )
     slots = [row["id"] for row in await taken.fetchall()]
     if len(slots) != len(placement.slots):
-        raise Unavailable("a slot was taken out of service at this moment: try again")
+        raise _Changed
     await tx.execute(
         """insert into claims (allocation_id, kind, node_id, slot_id, status)
            select %s, 'slot', %s, unnest(%s::text[]), 'reserved'""",
@@ -224,15 +328,14 @@ async def _claim_slots(tx: Connection, allocation: str, placement: Placement) ->
 
 
 async def _attach_keys(tx: Connection, row: Row, order: Order) -> None:
+    keys = sorted(set(order.ssh_keys))
     attached = await tx.execute(
         """insert into allocation_ssh_keys (allocation_id, ssh_key_id)
-           select %s, id from ssh_keys where id = any(%s) and project_id = %s
-           returning ssh_key_id""",
-        [row["id"], list(order.ssh_keys), order.project],
+           select %s, id from ssh_keys where id = any(%s) and project_id = %s""",
+        [row["id"], keys, order.project],
     )
-    found = {key["ssh_key_id"] for key in await attached.fetchall()}
-    if missing := sorted(set(order.ssh_keys) - found):
-        raise Rejected(f"no such SSH key in project {order.project}: {', '.join(missing)}")
+    if attached.rowcount != len(keys):
+        raise _Changed
 
 
 def _event(row: Row, order: Order, placement: Placement) -> outbox.Event:
@@ -249,7 +352,7 @@ def _event(row: Row, order: Order, placement: Placement) -> outbox.Event:
             "capacity_shape": row["capacity_shape"],
             "node_id": row["node_id"],
             "slots": list(placement.slots),
-            "ssh_key_ids": list(order.ssh_keys),
+            "ssh_key_ids": sorted(set(order.ssh_keys)),
             "image": row["image_slug"],
             "at": row["created_at"].isoformat(),
         },

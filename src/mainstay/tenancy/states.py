@@ -99,8 +99,8 @@ EDGES: Final = (
          "the proof; claims released, slots free"),
     Edge("A7", S.RELEASING, S.RELEASE_FAILED, frozenset({A.WORKER}), "release_failed_at",
          E.RELEASE_FAILED, "the reason; slots blocked"),
-    Edge("A8", S.RELEASE_FAILED, S.RELEASING, frozenset({A.TENANT, A.ADMIN}), "releasing_at",
-         E.RELEASE_REQUESTED, "the next attempt; claims releasing"),
+    Edge("A8", S.RELEASE_FAILED, S.RELEASING, frozenset({A.TENANT, A.ADMIN}), "release_retried_at",
+         E.RELEASE_REQUESTED, "the next attempt; claims releasing; payment ended at A5"),
 )  # fmt: skip
 
 NEXT: Final[Mapping[Status | None, Mapping[Status, Edge]]] = MappingProxyType({
@@ -153,7 +153,9 @@ class SlotStatus(StrEnum):
 
 SLOT_NEXT: Final[Mapping[SlotStatus, frozenset[SlotStatus]]] = MappingProxyType({
     SlotStatus.DISCOVERED: frozenset({SlotStatus.AVAILABLE, SlotStatus.DISABLED}),
-    SlotStatus.AVAILABLE: frozenset({SlotStatus.RESERVED, SlotStatus.DISABLED}),
+    SlotStatus.AVAILABLE: frozenset(
+        {SlotStatus.RESERVED, SlotStatus.CLEANUP_BLOCKED, SlotStatus.DISABLED}
+    ),
     SlotStatus.RESERVED: frozenset(
         {SlotStatus.IN_USE, SlotStatus.AVAILABLE, SlotStatus.CLEANUP_BLOCKED}
     ),

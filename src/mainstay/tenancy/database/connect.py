@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from mainstay.model.errors import Unavailable
+from mainstay.model.errors import Rejected, Unavailable
 
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
@@ -21,7 +21,9 @@ SERVER_VERSION_MIN: Final = 140000
 
 
 @asynccontextmanager
-async def pool_at(url: str, *, size_max: int = 16, name: str = "mainstay") -> AsyncIterator[Pool]:
+async def pool_at(
+    url: str, *, size_max: int = 16, name: str = "mainstay", patience_s: float = 10.0
+) -> AsyncIterator[Pool]:
     """A pool, closed when the block is left; Unavailable in one line if nobody answers there."""
     pool: Pool = AsyncConnectionPool(
         url,
@@ -30,17 +32,26 @@ async def pool_at(url: str, *, size_max: int = 16, name: str = "mainstay") -> As
         min_size=1,
         max_size=size_max,
         open=False,
-        timeout=10.0,
+        timeout=patience_s,
     )
     try:
-        await pool.open(wait=True, timeout=10.0)
-    except PoolTimeout as error:
-        await pool.close()
-        raise Unavailable("the database does not answer: check its URL and that it runs") from error
-    try:
+        try:
+            await pool.open(wait=True, timeout=patience_s)
+        except PoolTimeout as error:
+            message = "the database does not answer: check its URL and that it runs"
+            raise Unavailable(message) from error
+        async with transaction(pool) as tx:
+            check_version(tx.info.server_version)
         yield pool
     finally:
         await pool.close()
+
+
+def check_version(version: int) -> None:
+    """Refuse a server that is older than what the schema is written for."""
+    if version < SERVER_VERSION_MIN:
+        oldest, found = SERVER_VERSION_MIN // 10_000, version // 10_000
+        raise Rejected(f"PostgreSQL {oldest} or newer is needed: the server is {found}")
 
 
 @asynccontextmanager

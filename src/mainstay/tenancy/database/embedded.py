@@ -32,6 +32,7 @@ UNPRIVILEGED: Final = "nobody"
 ELSEWHERE: Final = Path("/var/lib")
 PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.02
+_ERROR_WORDS: Final = ("error:", "ERROR:", "FATAL:", "PANIC:")
 _PR_SET_PDEATHSIG: Final = 1
 
 SETTINGS: Final = {
@@ -74,21 +75,35 @@ def embedded(
     """A server whose data is in `folder`, stopped when the block is left.
 
     `elsewhere` is where its files go if an unprivileged user cannot reach `folder`; it is made, and
-    the default is a folder of ours beside root's other state.
+    the default is a folder of ours beside root's other state. The thread that calls must live as
+    long as the server is to: it goes with it.
     """
     account = _account()
     _made(folder)
     with _held(folder / "lock"):
-        home = _reachable(folder, elsewhere, account)
-        binaries = binaries_for(home, None if account is None else account.uid)
-        password = _password(folder / "password")
-        data = home / "data"
-        if not (data / "PG_VERSION").exists():
-            _initialise(data, binaries, password, account)
-        _clear_stale_pid(data)
-        command = [str(binaries / "postgres"), "-D", str(data), *_words({**SETTINGS, **settings})]
-        with (folder / "postgres.log").open("ab") as log:
-            yield from _running(command, password, account, log)
+        try:
+            command, password = _prepared(folder, elsewhere, account)
+            log = (folder / "postgres.log").open("ab")
+        except OSError as error:
+            raise Unavailable(f"cannot prepare PostgreSQL in {folder}: {error.strerror}") from error
+        with log:
+            yield from _running(
+                [*command, *_words({**SETTINGS, **settings})], password, account, log
+            )
+
+
+def _prepared(
+    folder: Path, elsewhere: Path | None, account: Account | None
+) -> tuple[list[str], str]:
+    """The command and the password of a server whose files are there, made where they are not."""
+    home = _reachable(folder, elsewhere, account)
+    binaries = binaries_for(home, None if account is None else account.uid)
+    password = _password(folder / "password")
+    data = home / "data"
+    if not (data / "PG_VERSION").exists():
+        _initialise(data, binaries, password, account)
+    _clear_stale_pid(data)
+    return [str(binaries / "postgres"), "-D", str(data)], password
 
 
 def _words(settings: Mapping[str, str]) -> list[str]:
@@ -98,11 +113,11 @@ def _words(settings: Mapping[str, str]) -> list[str]:
 def _running(
     command: list[str], password: str, account: Account | None, log: IO[bytes]
 ) -> Iterator[Server]:
-    port = _free_port()
+    port, said_before = _free_port(), log.tell()
     process = _start([*command, "-p", str(port)], account, log)
     try:
         url = f"postgresql://mainstay:{password}@127.0.0.1:{port}/mainstay"
-        _wait_until_ready(process, port, Path(log.name))
+        _wait_until_ready(process, port, Path(log.name), said_before)
         yield Server(url, port, process.pid)
     finally:
         _stop(process)
@@ -154,10 +169,17 @@ def _reachable(folder: Path, elsewhere: Path | None, account: Account | None) ->
 def _password(path: Path) -> str:
     """Kept in a file that only we can read; made on first use."""
     if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(secrets.token_urlsafe(24))
+        unfinished = path.with_name("password.unfinished")
+        _write_private(unfinished, secrets.token_urlsafe(24))
+        unfinished.rename(path)
     return path.read_text().strip()
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
 
 
 def _initialise(data: Path, binaries: Path, password: str, account: Account | None) -> None:
@@ -165,9 +187,7 @@ def _initialise(data: Path, binaries: Path, password: str, account: Account | No
     unfinished = data.with_name("data.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     given = data.with_name("initial-password")
-    descriptor = os.open(given, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(password)
+    _write_private(given, password)
     if account is not None:
         os.chown(given, account.uid, account.gid)
     command = [
@@ -180,7 +200,7 @@ def _initialise(data: Path, binaries: Path, password: str, account: Account | No
     finally:
         given.unlink()
     if ended.returncode:
-        raise Unavailable(f"cannot make a PostgreSQL cluster: {_last_line(ended.stderr)}")
+        raise Unavailable(f"cannot make a PostgreSQL cluster: {_complaint(ended.stderr)}")
     _with_database(unfinished, binaries, account)
     unfinished.rename(data)
 
@@ -193,7 +213,7 @@ def _with_database(data: Path, binaries: Path, account: Account | None) -> None:
         input="create database mainstay\n", **_as(account),
     )  # fmt: skip
     if ended.returncode:
-        raise Unavailable(f"cannot make the database: {_last_line(ended.stderr)}")
+        raise Unavailable(f"cannot make the database: {_complaint(ended.stderr)}")
 
 
 def _clear_stale_pid(data: Path) -> None:
@@ -263,11 +283,14 @@ def _as(account: Account | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _wait_until_ready(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+def _wait_until_ready(
+    process: "subprocess.Popen[bytes]", port: int, log: Path, said_before: int
+) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise Unavailable(f"PostgreSQL did not start: {_last_line(log.read_text())}")
+            said = log.read_bytes()[said_before:].decode(errors="replace")
+            raise Unavailable(f"PostgreSQL did not start: {_complaint(said)}")
         if _answers(port):
             return
         time.sleep(_POLL_S)
@@ -294,6 +317,8 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
             process.wait()
 
 
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+def _complaint(text: str) -> str:
+    """The line that says what is wrong: the first that calls itself an error, else the last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if any(word in line for word in _ERROR_WORDS)]
+    return (errors or lines[-1:] or ["it said nothing"])[0]

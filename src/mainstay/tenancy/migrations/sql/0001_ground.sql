@@ -37,7 +37,8 @@ create table accounts (
     name                    text not null default '',
     currency                text not null default 'USD' check (currency ~ '^[A-Z]{3}$'),
     low_balance_minor       bigint not null default 0,
-    created_at              timestamptz not null default clock_timestamp()
+    created_at              timestamptz not null default clock_timestamp(),
+    unique (id, currency)
 );
 
 create table projects (
@@ -69,9 +70,11 @@ create table api_keys (
     created_at  timestamptz not null default clock_timestamp(),
     expires_at  timestamptz,
     revoked_at  timestamptz,
-    check ((role in ('tenant', 'member')) = (project_id is not null))
+    constraint api_keys_of_tenants_have_a_project
+        check ((role in ('tenant', 'member')) = (project_id is not null))
 );
 
+-- `sku` is the first name a node is sold under.
 -- `mode` says how a node is given out now. A live claim points at (id, mode), so that no claim of
 -- the other kind can live beside it, and the mode cannot change under a live claim.
 create table nodes (
@@ -86,6 +89,10 @@ create table nodes (
     memory_mib          int not null default 0,
     partitioned         boolean not null default true,
     cert_fingerprint    text,
+    -- Renewed, but not used yet: until then the old one holds. And the one before the current:
+    -- what it claimed, its successor may end.
+    cert_pending_fingerprint    text,
+    cert_previous_fingerprint   text,
     agent_version       text not null default '',
     last_seen_at        timestamptz,
     enrol_token_hash    bytea,
@@ -95,7 +102,16 @@ create table nodes (
 );
 create unique index nodes_cert_fingerprint on nodes (cert_fingerprint)
     where cert_fingerprint is not null;
+create unique index nodes_cert_pending_fingerprint on nodes (cert_pending_fingerprint)
+    where cert_pending_fingerprint is not null;
 create index nodes_open on nodes (region, sku, id) where status = 'active';
+
+-- Further names under which a node is sold, such as whole beside in slices.
+create table node_offers (
+    node_id     text not null references nodes,
+    sku         text not null references skus,
+    primary key (node_id, sku)
+);
 
 create table slots (
     id                      text primary key,
@@ -114,6 +130,8 @@ create table slots (
     unique (node_id, slot_index),
     unique (id, node_id)
 );
+
+create index slots_available on slots (node_id) where status = 'available';
 
 create table allocations (
     id                      text primary key,
@@ -140,6 +158,7 @@ create table allocations (
     released_at             timestamptz,
     failed_at               timestamptz,
     release_failed_at       timestamptz,
+    release_retried_at      timestamptz,
 
     release_attempt         int not null default 0 check (release_attempt >= 0),
     release_initiator       text check (release_initiator in ('tenant', 'billing', 'admin')),
@@ -150,17 +169,24 @@ create table allocations (
     hard_stopped            boolean not null default false,
     connection              jsonb not null default '{}',
     proof                   jsonb,
+    -- Charged to its end: the biller need not look at it again.
+    billing_closed_at       timestamptz,
 
-    check (status <> 'active' or active_at is not null),
-    check (status not in ('releasing', 'released', 'release_failed') or releasing_at is not null),
-    check ((status = 'released') = (released_at is not null)),
-    check ((status = 'failed') = (failed_at is not null)),
-    check (status <> 'failed' or failure_code is not null),
-    check (status <> 'release_failed' or release_failed_at is not null),
-    check (active_at is null or active_at >= created_at),
-    check (releasing_at is null or releasing_at >= active_at),
+    foreign key (account_id, currency) references accounts (id, currency),
+    constraint charged_to_the_end_after_the_end
+        check (billing_closed_at is null or releasing_at is not null),
+    constraint active_since_when check (status <> 'active' or active_at is not null),
+    constraint releasing_since_when
+        check (status not in ('releasing', 'released', 'release_failed') or releasing_at is not null),
+    constraint released_when check ((status = 'released') = (released_at is not null)),
+    constraint failed_when check ((status = 'failed') = (failed_at is not null)),
+    constraint failed_why check (status <> 'failed' or failure_code is not null),
+    constraint release_failed_when
+        check (status <> 'release_failed' or release_failed_at is not null),
+    constraint active_after_created check (active_at is null or active_at >= created_at),
+    constraint releasing_after_active check (releasing_at is null or releasing_at >= active_at),
     -- The proof is what makes it released: all three parts, said by the agent.
-    check (status <> 'released' or (
+    constraint released_with_proof check (status <> 'released' or (
         proof is not null
         and (proof ->> 'released')::boolean is true
         and (proof ->> 'wiped')::boolean is true
@@ -171,6 +197,8 @@ create index allocations_of_project on allocations (project_id, created_at desc,
 create index allocations_at_work on allocations (status, id)
     where status in ('requested', 'provisioning', 'active', 'releasing', 'release_failed');
 create index allocations_of_account on allocations (account_id) where status = 'active';
+create index allocations_to_bill on allocations (id)
+    where active_at is not null and billing_closed_at is null;
 
 -- The edges of mainstay.tenancy.states.EDGES; a test holds them against each other.
 create table allocation_edges (
@@ -228,7 +256,7 @@ create table claims (
                              then kind end) stored,
     created_at      timestamptz not null default clock_timestamp(),
     ended_at        timestamptz,
-    check ((kind = 'slot') = (slot_id is not null)),
+    constraint claims_of_slots_name_a_slot check ((kind = 'slot') = (slot_id is not null)),
     foreign key (slot_id, node_id) references slots (id, node_id),
     foreign key (node_id, live_mode) references nodes (id, mode)
 );
@@ -236,6 +264,8 @@ create unique index claims_one_live_per_slot on claims (slot_id) where live_mode
 create unique index claims_one_live_per_node on claims (node_id)
     where live_mode = 'node_exclusive';
 create index claims_of_allocation on claims (allocation_id);
+create index claims_of_node on claims (node_id, id);
+create index claims_live_of_node on claims (node_id, live_mode) where live_mode is not null;
 
 create table allocation_ssh_keys (
     allocation_id   text not null references allocations,
@@ -265,8 +295,10 @@ create table node_tasks (
     expires_at              timestamptz not null,
     dispatched_at           timestamptz,
     ended_at                timestamptz,
-    check ((status = 'queued') = (dispatched_at is null) or status = 'expired'),
-    check ((status in ('completed', 'failed', 'expired')) = (ended_at is not null))
+    constraint dispatched_when
+        check ((status = 'queued') = (dispatched_at is null) or status = 'expired'),
+    constraint task_ended_when
+        check ((status in ('completed', 'failed', 'expired')) = (ended_at is not null))
 );
 create index node_tasks_queued on node_tasks (node_id, created_at, id) where status = 'queued';
 create index node_tasks_open on node_tasks (expires_at) where status in ('queued', 'dispatched');
@@ -281,6 +313,18 @@ end $$;
 create trigger a_task_that_ended_never_changes before update on node_tasks
     for each row execute function a_task_that_ended_never_changes();
 
+-- What an agent said after its task had expired. It revives nothing; what it made is taken back.
+create table late_results (
+    task_id     text primary key references node_tasks,
+    status      text not null check (status in ('completed', 'failed')),
+    result      jsonb not null,
+    result_hash text not null,
+    error_code  text,
+    received_at timestamptz not null default clock_timestamp(),
+    handled_at  timestamptz
+);
+create index late_results_open on late_results (received_at) where handled_at is null;
+
 -- An event stays until every consumer has committed what it did with it.
 create table outbox (
     id              text primary key,
@@ -292,22 +336,37 @@ create table outbox (
     correlation_id  text not null,
     status          text not null default 'pending' check (status in ('pending', 'published',
                         'done', 'failed', 'discarded')),
+    publications    int not null default 0 check (publications >= 0),
     attempt_count   int not null default 0,
     last_error      text,
     not_before      timestamptz not null default clock_timestamp(),
     created_at      timestamptz not null default clock_timestamp(),
     published_at    timestamptz,
-    ended_at        timestamptz
+    ended_at        timestamptz,
+    constraint published_when check (status <> 'published' or published_at is not null),
+    constraint event_ended_when check ((status in ('done', 'discarded')) = (ended_at is not null))
 );
-create index outbox_waiting on outbox (key, position) where status in ('pending', 'failed');
-create index outbox_due on outbox (not_before, position) where status = 'pending';
-create index outbox_unconfirmed on outbox (published_at) where status = 'published';
+create index outbox_waiting on outbox (key, position)
+    where status in ('pending', 'published', 'failed');
+create index outbox_due on outbox (not_before, position) where status in ('pending', 'published');
+create index outbox_failed on outbox (position) where status = 'failed';
 
 create table consumed (
     consumer    text not null,
     event_id    text not null references outbox,
     at          timestamptz not null default clock_timestamp(),
-    primary key (consumer, event_id)
+    primary key (event_id, consumer)
+);
+
+-- What a consumer could not do yet, and what it gave up.
+create table consumer_failures (
+    consumer        text not null,
+    event_id        text not null references outbox,
+    attempt_count   int not null check (attempt_count > 0),
+    last_error      text not null,
+    not_before      timestamptz not null default clock_timestamp(),
+    gave_up_at      timestamptz,
+    primary key (event_id, consumer)
 );
 
 create table ledger (
@@ -321,10 +380,14 @@ create table ledger (
     dedupe_key          text not null unique,
     reason              text not null default '',
     created_at          timestamptz not null default clock_timestamp(),
-    check (kind <> 'charge' or (amount_minor < 0 and allocation_id is not null)),
-    check ((kind = 'correction') = (corrects_id is not null))
+    constraint charges_take_for_an_allocation
+        check (kind <> 'charge' or (amount_minor < 0 and allocation_id is not null)),
+    foreign key (account_id, currency) references accounts (id, currency),
+    constraint corrections_name_what_they_correct
+        check ((kind = 'correction') = (corrects_id is not null))
 );
-create index ledger_of_account on ledger (account_id, id);
+create index ledger_of_account on ledger (account_id, id) include (amount_minor);
+create index ledger_corrections on ledger (corrects_id) where corrects_id is not null;
 create index ledger_of_allocation on ledger (allocation_id, id) where allocation_id is not null;
 
 create table usage_records (
@@ -336,15 +399,44 @@ create table usage_records (
     gpus            int not null,
     price_minor     bigint not null,
     amount_minor    bigint not null check (amount_minor >= 0),
-    ledger_id       bigint references ledger,
-    unique (allocation_id, window_start)
+    ledger_id       bigint unique references ledger,
+    unique (allocation_id, window_start),
+    constraint usage_that_costs_is_in_the_ledger
+        check ((amount_minor > 0) = (ledger_id is not null))
 );
+create index usage_of_account on usage_records (account_id, window_start);
+
+-- Usage tiles the time from active_at on: no gap, no overlap, nothing beyond releasing_at.
+create function usage_goes_on_where_it_ended() returns trigger language plpgsql as $$
+declare
+    of      allocations%rowtype;
+    reached timestamptz;
+begin
+    select * into of from allocations where id = new.allocation_id;
+    select max(window_end) into reached from usage_records
+        where allocation_id = new.allocation_id;
+    if new.window_start is distinct from coalesce(reached, of.active_at)
+        or new.window_end > coalesce(of.releasing_at, 'infinity') then
+        raise exception 'usage of % must go on at % and end by %', new.allocation_id,
+            coalesce(reached, of.active_at), of.releasing_at using errcode = 'check_violation';
+    end if;
+    if (new.account_id, new.gpus, new.price_minor)
+        is distinct from (of.account_id, of.gpus, of.price_minor) then
+        raise exception 'usage of % must have its payer, GPUs and price', new.allocation_id
+            using errcode = 'check_violation';
+    end if;
+    return new;
+end $$;
+create trigger usage_goes_on_where_it_ended before insert on usage_records
+    for each row execute function usage_goes_on_where_it_ended();
 
 create table low_balance_episodes (
     account_id  text not null references accounts,
     began_at    timestamptz not null default clock_timestamp(),
-    ended_at    timestamptz,
+    warned_at   timestamptz,
+    pending_at  timestamptz,
     depleted_at timestamptz,
+    ended_at    timestamptz,
     primary key (account_id, began_at)
 );
 create unique index one_low_balance_episode on low_balance_episodes (account_id)
@@ -363,16 +455,41 @@ create table audit (
     metadata        jsonb not null default '{}'
 );
 
+-- `resource` is the id of what the first call makes, so that a second try finds it.
 create table idempotency_keys (
     principal       text not null,
     route           text not null,
     key             text not null,
     request_hash    text not null,
+    resource        text not null,
     status_code     int,
     response        jsonb,
     created_at      timestamptz not null default clock_timestamp(),
     primary key (principal, route, key)
 );
+
+-- Processes that run durable work. Who is not seen for a while is dead, and others take over.
+create table executors (
+    id          text primary key,
+    started_at  timestamptz not null default clock_timestamp(),
+    seen_at     timestamptz not null default clock_timestamp()
+);
+
+create index idempotency_keys_by_age on idempotency_keys (created_at);
+
+-- What people are told, in the order in which it was written: the notifier locks the project.
+create table notices (
+    position        bigint generated always as identity primary key,
+    project_id      text not null references projects,
+    event_id        text not null references outbox,
+    event_type      text not null,
+    allocation_id   text references allocations,
+    occurred_at     timestamptz not null,
+    correlation_id  text not null,
+    payload         jsonb not null,
+    unique (project_id, event_id)
+);
+create index notices_of_project on notices (project_id, position);
 
 create table signer_versions (
     id              text primary key,
