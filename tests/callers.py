@@ -2,9 +2,12 @@
 
 import asyncio
 import itertools
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -21,6 +24,7 @@ from mainstay.tenancy.http.caller import Parts
 from mainstay.tenancy.http.limits import RateLimit
 from mainstay.tenancy.http.tokens import Tokens
 from mainstay.tenancy.notices import Notifier
+from mainstay.tenancy.signing import Signer
 from postgres import pool_of
 from tenants import NEW, OTHER_PROJECT, PROJECT, furnish, rows
 
@@ -72,9 +76,7 @@ class Stage:
         """Let the notifier consume everything that is in the outbox."""
         for row in await rows(self.pool, "select id from outbox order by position"):
             delivery = Delivered(row["id"])
-            await consume.take(
-                self.pool, Notifier(), delivery, consume.DEFAULT, ConsumerMetrics()
-            )
+            await consume.take(self.pool, Notifier(), delivery, consume.DEFAULT, ConsumerMetrics())
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,7 @@ class Delivered:
     async def dead(self, reason: str) -> None: ...
 
 
-def on_stage(
-    url: str, test: Callable[[Stage], Awaitable[None]], **changes: Any
-) -> None:
+def on_stage(url: str, test: Callable[[Stage], Awaitable[None]], **changes: Any) -> None:
     """Run a test's own coroutine with an API and its callers."""
 
     async def inside() -> None:
@@ -115,8 +115,10 @@ async def staged(
     bell: Bell | None = None,
 ) -> AsyncIterator[Stage]:
     clock = clock or SystemClock()
+    folder = tempfile.mkdtemp(prefix="mainstay-signing-")
     parts = Parts(
         pool=pool,
+        signer=Signer(Path(folder)),
         ids=NEW,
         bell=bell or Bell(),
         rate=RateLimit(clock, per_s=per_s, burst=burst),
@@ -125,6 +127,7 @@ async def staged(
     )
     app = build(parts)
     async with AsyncExitStack() as stack:
+        stack.callback(shutil.rmtree, folder)
 
         async def caller(role: Role, project: str | None = None) -> Caller:
             new = NewKey(role=role, project=project)

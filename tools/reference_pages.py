@@ -6,6 +6,7 @@ usage: python tools/reference_pages.py {--write|--check}
 import dataclasses
 import inspect
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -18,8 +19,9 @@ from mainstay.inventory.columns import COLD, HOT, Column
 from mainstay.model import errors
 from mainstay.model.machine import MachineRule
 from mainstay.model.state import EDGES, NEXT, RULES, State
+from mainstay.tenancy.http.app import bare
 from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
-from mainstay.tenancy.states import HOLDING, Status
+from mainstay.tenancy.states import HOLDING, Edge, Status
 from mainstay.tenancy.states import NEXT as ALLOCATION_NEXT
 
 Drawn = TypeVar("Drawn", State, Status)
@@ -234,30 +236,32 @@ ALLOCATION_FILLS = {
 
 def allocation_diagram() -> str:
     """The same, drawn, each edge with its name."""
-    pairs = {(edge.old, edge.new) for edge in ALLOCATION_EDGES}
-    lines = []
-    for edge in ALLOCATION_EDGES:
-        x2, y2 = ALLOCATION_PLACES[edge.new]
-        if edge.old is None:
-            x1, y1 = x2 - 110, y2
-            lines.append(
-                f'<circle cx="{x1}" cy="{y1}" r="6" fill="#444"/>\n'
-                f'<line x1="{x1}" y1="{y1}" x2="{x2 - WIDTH // 2}" y2="{y2}" stroke="#444" '
-                'stroke-width="1.5" marker-end="url(#tip)"/>\n'
-            )
-            x2 -= WIDTH - 40
-        else:
-            x1, y1 = ALLOCATION_PLACES[edge.old]
-            is_pair = (edge.new, edge.old) in pairs
-            dashed = edge.new in {Status.FAILED, Status.RELEASE_FAILED}
-            lines.append(arrow(ALLOCATION_PLACES, (edge.old, edge.new), is_pair, dashed=dashed))
-        beside = 0 if y1 == y2 else (-28 if y1 > y2 else 28)
-        lines.append(label(edge.name, (x1 + x2) // 2 + beside, (y1 + y2) // 2 - 8 * (y1 == y2)))
+    lines = "".join(allocation_arrow(edge) for edge in ALLOCATION_EDGES)
     boxes = "".join(
         box(status, at, ALLOCATION_FILLS.get(status, FILLS["transitional"]))
         for status, at in ALLOCATION_PLACES.items()
     )
-    return drawing("States of an allocation and its edges", 250, "".join(lines) + boxes)
+    return drawing("States of an allocation and its edges", 250, lines + boxes)
+
+
+def allocation_arrow(edge: Edge) -> str:
+    """One edge with its name beside it; the first comes from nowhere."""
+    x2, y2 = ALLOCATION_PLACES[edge.new]
+    if edge.old is None:
+        border_x = x2 - WIDTH // 2
+        return (
+            f'<circle cx="{border_x - 40}" cy="{y2}" r="6" fill="#444"/>\n'
+            f'<line x1="{border_x - 40}" y1="{y2}" x2="{border_x}" y2="{y2}" stroke="#444" '
+            'stroke-width="1.5" marker-end="url(#tip)"/>\n'
+        ) + label(edge.name, border_x - 20, y2 - 8)
+    x1, y1 = ALLOCATION_PLACES[edge.old]
+    is_pair = edge.old in ALLOCATION_NEXT[edge.new]
+    dashed = edge.new in {Status.FAILED, Status.RELEASE_FAILED}
+    line = arrow(ALLOCATION_PLACES, (edge.old, edge.new), is_pair, dashed=dashed)
+    if y1 == y2:
+        return line + label(edge.name, (x1 + x2) // 2, y1 - 8)
+    beside = -28 if is_pair and edge.old > edge.new else 28
+    return line + label(edge.name, x1 + beside, (y1 + y2) // 2)
 
 
 def label(name: str, x: int, y: int) -> str:
@@ -364,6 +368,11 @@ def column_page() -> str:
     )  # fmt: skip
 
 
+def openapi() -> str:
+    """The API, for programs."""
+    return json.dumps(bare().openapi(), indent=1, sort_keys=True) + "\n"
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "states.md": states,
     "states.svg": diagram,
@@ -373,6 +382,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "config.md": config_page,
     "cli.md": cli_page,
     "columns.md": column_page,
+    "openapi.json": openapi,
 }
 
 if __name__ == "__main__":

@@ -58,12 +58,13 @@ class TestMigrate:
             except Exception as error:  # noqa: BLE001 - told by the test's own thread
                 faults.append(error)
 
-        threads = [threading.Thread(target=bring_up) for _ in range(6)]
+        threads = [threading.Thread(target=bring_up, daemon=True) for _ in range(6)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60.0)
 
+        assert not any(thread.is_alive() for thread in threads)
         assert faults == []
         assert tables(empty_url) == tables(database_url)
 

@@ -21,13 +21,13 @@ class Life:
 
 
 def active_micros(life: Life, until: int) -> int:
-    """From active to the first releasing after it, or to `until` while there is none."""
+    """From active to the first releasing after it, as far as it is before `until`."""
     began: int | None = None
     for state, at in life.steps:
         if state == "active":
             began = at
         elif began is not None:
-            return at - began
+            return max(min(at, until) - began, 0)
     return 0 if began is None else max(until - began, 0)
 
 

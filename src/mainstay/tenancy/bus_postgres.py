@@ -13,7 +13,7 @@ from typing import Final
 
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.tenancy.bus import Delivery, Envelope
-from mainstay.tenancy.database.connect import Pool, transaction
+from mainstay.tenancy.database.connect import Pool, notify, transaction
 from mainstay.tenancy.listen import Listener
 from mainstay.tenancy.states import EventType
 
@@ -36,9 +36,7 @@ class PostgresBus:
         """Notify all who listen now; `turn` means nothing here, there is nothing to repeat."""
         if len(envelope.event_id) > ID_LENGTH_MAX:
             raise Rejected(f"not the id of an event: {envelope.event_id[:40]!r}...")
-        async with transaction(self._pool) as tx:
-            said = f"{envelope.event_type} {envelope.event_id}"
-            await tx.execute("select pg_notify(%s, %s)", [CHANNEL, said])
+        await notify(self._pool, CHANNEL, f"{envelope.event_type} {envelope.event_id}")
 
     async def subscribe(
         self, consumer: str, subjects: frozenset[EventType]

@@ -33,7 +33,7 @@ from mainstay.tenancy.catalogue_document import (
 from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
 from mainstay.tenancy.states import SLOT_NEXT, SlotStatus
 
-__all__ = ["SAMPLE", "CatalogueRefused", "Effect", "Loaded", "load", "read"]
+__all__ = ["SAMPLE", "CatalogueRefused", "Effect", "Loaded", "load", "load_in", "read"]
 
 SAMPLE: Final = Path(__file__).parent / "samples" / "small.toml"
 """A catalogue to begin with."""
@@ -118,16 +118,21 @@ async def load(pool: Pool, document: Mapping[str, Any]) -> Loaded:
 
     Loads go one after the other. A request for capacity is not held up but on the nodes it says.
     """
+    async with transaction(pool) as tx:
+        return await load_in(tx, document)
+
+
+async def load_in(tx: Connection, document: Mapping[str, Any]) -> Loaded:
+    """The same in the caller's transaction."""
     parsed = parse(document)
     effects: Counter[tuple[str, Effect]] = Counter()
-    async with transaction(pool) as tx:
-        await tx.execute("select pg_advisory_xact_lock(hashtext('mainstay catalogue'))")
-        for entry in parsed.plain:
-            effects[entry.table.name, await _put(tx, entry)] += 1
-        for account, minor in sorted(parsed.credits.items()):
-            effects["credit", await _credit(tx, account, minor)] += 1
-        for node in parsed.nodes:
-            await _put_node(tx, node, effects)
+    await tx.execute("select pg_advisory_xact_lock(hashtext('mainstay catalogue'))")
+    for entry in parsed.plain:
+        effects[entry.table.name, await _put(tx, entry)] += 1
+    for account, minor in sorted(parsed.credits.items()):
+        effects["credit", await _credit(tx, account, minor)] += 1
+    for node in parsed.nodes:
+        await _put_node(tx, node, effects)
     return Loaded(*(_counts(effects, effect) for effect in Effect))
 
 

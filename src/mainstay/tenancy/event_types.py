@@ -6,7 +6,7 @@ its meaning needs a new version of the event.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal, NotRequired
+from typing import Any, Final, Literal
 
 from typing_extensions import TypedDict  # the one that pydantic reads on Python 3.11
 
@@ -25,92 +25,103 @@ class OfAllocation(TypedDict):
     gpus: int
     capacity_shape: Literal["gpu_slice", "baremetal"]
     node_id: str
-    at: NotRequired[str]
+    at: str
     """When the allocation took the step, RFC 3339."""
 
 
 class AllocationRequested(OfAllocation):
     """Capacity is reserved; somebody is to provision it."""
 
-    slot_ids: NotRequired[list[str]]
-    ssh_key_ids: NotRequired[list[str]]
-    image: NotRequired[str | None]
+    slots: list[int]
+    ssh_key_ids: list[str]
+    image: str | None
 
 
 class AllocationActive(OfAllocation):
     """The tenant has it, and pays from `at` on."""
 
-    price_minor: NotRequired[int]
-    currency: NotRequired[str]
+    price_minor: int
+    currency: str
 
 
 class AllocationFailed(OfAllocation):
     """It was never given to the tenant."""
 
-    code: NotRequired[str]
-    phase: NotRequired[str | None]
-    reason: NotRequired[str | None]
+    code: str
+    phase: str | None
+    reason: str | None
+    clean: bool
+    """Whether what it held is known to be clean, and free."""
 
 
 class ReleaseRequested(OfAllocation):
-    """It is to be cleaned up; nobody pays any more from `at` on."""
+    """It is to be cleaned up; nobody pays any more from the first such event on."""
 
-    attempt: NotRequired[int]
-    initiator: NotRequired[Initiator]
+    attempt: int
+    initiator: Initiator
 
 
 class AllocationReleased(OfAllocation):
     """Clean-up is proved."""
 
-    proof: NotRequired[dict[str, Any]]
+    proof: dict[str, Any]
+    hard_stopped: bool
+    attempt: int
 
 
 class ReleaseFailed(OfAllocation):
     """Clean-up could not be proved; what it held stays held."""
 
-    reason: NotRequired[str | None]
-    proof: NotRequired[dict[str, Any] | None]
+    reason: str | None
+    proof: dict[str, Any] | None
+    attempt: int
 
 
 class OfAccount(TypedDict):
     """What every event about a payer says."""
 
     account_id: str
-    at: NotRequired[str]
+    balance_minor: int
+    currency: str
+    at: str
 
 
-class ForceReleaseRequested(OfAccount):
-    """Everything active of this payer is to be released."""
+class OfEpisode(OfAccount):
+    """Told once until the balance has recovered."""
 
-    allocation_ids: NotRequired[list[str]]
-    cause: NotRequired[str]
+    low_balance_minor: int
+    hour_minor: int
+    """What everything active costs in an hour."""
 
-
-class LowBalance(OfAccount):
-    """The balance is low; told once until it has recovered."""
-
-    balance_minor: NotRequired[int]
-    currency: NotRequired[str]
+    episode_began_at: str
 
 
-class ReleasePending(OfAccount):
+class LowBalance(OfEpisode):
+    """The balance is low."""
+
+
+class ReleasePending(OfEpisode):
     """At this rate the balance is used up soon."""
 
-    projected_depletion_at: NotRequired[str]
+    projected_depletion_at: str
 
 
-class BalanceDepleted(OfAccount):
+class BalanceDepleted(OfEpisode):
     """The balance is used up."""
 
-    balance_minor: NotRequired[int]
-    currency: NotRequired[str]
+
+class ForceReleaseRequested(OfEpisode):
+    """Everything active of this payer is to be released."""
+
+    allocation_ids: list[str]
+    cause: str
 
 
 class BalanceCredited(OfAccount):
     """The balance was topped up."""
 
-    amount_minor: NotRequired[int]
-    currency: NotRequired[str]
+    amount_minor: int
+    ledger_id: int
 
 
 E = EventType

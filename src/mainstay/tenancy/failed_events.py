@@ -136,7 +136,7 @@ async def requeue(
             [event_id],
         )
         await settle_events.settle(tx, event_id, subscribers[kind])
-        await settle_events.ring(tx)
+        settle_events.ring(tx)
 
 
 async def discard(pool: Pool, event_id: str, operator: Operator) -> None:
@@ -160,7 +160,7 @@ async def discard(pool: Pool, event_id: str, operator: Operator) -> None:
             """,
             [event_id],
         )
-        await settle_events.ring(tx)
+        settle_events.ring(tx)
 
 
 async def _failed_type(tx: Connection, event_id: str) -> EventType:

@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mainstay.tenancy.database.connect import Connection
+from mainstay.tenancy.database.connect import Connection, tell
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.states import EventType
 
 SUBJECT_PREFIX: Final = "mainstay."
 VERSION: Final = "1.0"
 CHANNEL: Final = "mainstay_outbox"
-"""Notified at commit, so that a relay need not poll."""
+"""Notified after the commit, so that a relay need not poll often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,5 +51,5 @@ async def append(tx: Connection, ids: Ids, event: Event) -> str:
             "payload": json.dumps(event.payload),
         },
     )
-    await tx.execute("select pg_notify(%s, '')", [CHANNEL])
+    tell(tx, CHANNEL)
     return event_id

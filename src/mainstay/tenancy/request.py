@@ -7,7 +7,6 @@ for the end. Nothing is refused before every open node was read in one piece and
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import lru_cache
 from typing import Final
 
@@ -15,7 +14,7 @@ import psycopg
 
 from mainstay.model.errors import NoCapacity, Rejected, Unavailable
 from mainstay.tenancy import candidates, outbox
-from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
+from mainstay.tenancy.database.connect import Connection, Cursor, Pool, Row, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.placement.place import Placement, Refusal, place
 from mainstay.tenancy.placement.rank import Choice, outlook_for, ranked
@@ -85,10 +84,13 @@ async def request(pool: Pool, ids: Ids, order: Order) -> Row:
     """Reserve and record, or raise; a refusal leaves nothing behind."""
     ask = Ask(order.sku, order.gpus, order.region)
     for _ in range(ROUNDS_MAX):
-        async with transaction(pool) as tx:
-            await _check(tx, order)
-            known = await candidates.catalogue(tx)
-            seen = await candidates.likely(tx, ask)
+        async with transaction(pool, pipelined=True) as tx:
+            facts = await tx.execute(FACTS, _names(order))
+            sold = await candidates.select_catalogue(tx)
+            near = await candidates.select_likely(tx, ask)
+            _check(await facts.fetchone(), order)
+            known = candidates.catalogue_of(await sold.fetchall())
+            seen = candidates.views(await near.fetchall())
             choices = _best(ask, known, seen)
             if not _is_settled(ask, choices, seen):
                 choices = _best_or_refusal(ask, known, await candidates.everything(tx))
@@ -99,17 +101,31 @@ async def request(pool: Pool, ids: Ids, order: Order) -> Row:
     raise Unavailable("too many want the same nodes at this moment: try again")
 
 
-async def _check(tx: Connection, order: Order) -> None:
+FACTS: Final = """
+    select accounts.currency as paid, skus.currency as priced,
+           (select coalesce(sum(amount_minor), 0) from ledger where account_id = accounts.id)
+               as balance,
+           array(select id from ssh_keys
+                 where id = any(%(keys)s) and project_id = projects.id) as keys
+    from projects join accounts on accounts.id = projects.account_id
+    left join skus on skus.sku = %(sku)s
+    where projects.id = %(project)s
+"""
+"""All that an order is checked against wherever it would go."""
+
+
+def _names(order: Order) -> dict[str, object]:
+    return {"project": order.project, "sku": order.sku, "keys": list(order.ssh_keys)}
+
+
+def _check(facts: Row | None, order: Order) -> None:
     """What is wrong with an order wherever it would go: said before a node is locked for it."""
-    project = await _project(tx, order)
-    await _check_balance(tx, project["account_id"])
-    await _check_currency(tx, project["account_id"], order.sku)
-    found = await tx.execute(
-        "select id from ssh_keys where id = any(%s) and project_id = %s",
-        [list(order.ssh_keys), order.project],
-    )
-    keys = {key["id"] for key in await found.fetchall()}
-    if missing := sorted(set(order.ssh_keys) - keys):
+    if facts is None:
+        raise UnknownProject(f"no such project: {order.project}")
+    _check_balance(facts)
+    if facts["priced"] not in {None, facts["paid"]}:
+        raise CurrencyDiffers(f"{order.sku} is priced in {facts['priced']}, not in {facts['paid']}")
+    if missing := sorted(set(order.ssh_keys) - set(facts["keys"])):
         raise UnknownSshKey(f"no such SSH key in project {order.project}: {', '.join(missing)}")
 
 
@@ -156,14 +172,12 @@ class _Trial:
     known: Catalogue
 
 
-class _Not(Enum):
-    """Why a node was not taken."""
+class _Full(Exception):
+    """A node has no room any more, or a slot, a key or the SKU was taken out of service."""
 
-    HELD = auto()
-    """Somebody else has it locked at this moment."""
-
-    FITTING = auto()
-    """It has no room any more."""
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.node = node
 
 
 async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
@@ -171,100 +185,98 @@ async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
 
     None: all of them have filled up meanwhile.
     """
-    held = []
-    for node in nodes:
-        placed = await _on(trial, node, wait=False)
-        if placed is _Not.HELD:
-            held.append(node)
-        elif not isinstance(placed, _Not):
-            return placed
-    for node in held:
-        placed = await _on(trial, node, wait=True)
-        if not isinstance(placed, _Not):
-            return placed
+    left = list(nodes)
+    while left:
+        try:
+            return await _on_one_of(trial, left)
+        except _Full as full:
+            left.remove(full.node)
     return None
 
 
-async def _on(trial: _Trial, node: str, *, wait: bool) -> Row | _Not:
-    """Try one node in one short transaction."""
-    lock = "select id from nodes where id = %s for update" + ("" if wait else " skip locked")
-    try:
-        async with transaction(trial.pool) as tx:
-            project = await _payer(tx, trial.order)
-            if await (await tx.execute(lock, [node])).fetchone() is None:
-                return _Not.HELD
-            view = await candidates.alone(tx, node)
-            if view is None:
-                return _Not.FITTING
-            found = place(trial.ask, trial.known, [view], _outlook(trial.known[trial.ask.sku]))
-            if isinstance(found, Refusal):
-                return _Not.FITTING
+async def _on_one_of(trial: _Trial, nodes: list[str]) -> Row:
+    """Try one node in one short transaction, which is undone if there is no room."""
+    async with transaction(trial.pool, pipelined=True) as tx:
+        project, node = await _locked(tx, trial.order, nodes)
+        view = await candidates.alone(tx, node)
+        if view is None:
+            raise _Full(node)
+        found = place(trial.ask, trial.known, [view], _outlook(trial.known[trial.ask.sku]))
+        if isinstance(found, Refusal):
+            raise _Full(node)
+        try:
             return await _recorded(tx, trial, project, found)
-    except _Changed:
-        return _Not.FITTING
-    except psycopg.errors.IntegrityError as error:
-        if not str(error.diag.constraint_name).startswith("claims"):
-            raise
-        return _Not.FITTING  # the database knows of a live claim that we did not see
+        except psycopg.errors.IntegrityError as error:
+            if not str(error.diag.constraint_name).startswith("claims"):
+                raise
+            raise _Full(node) from error  # a live claim that we did not see
 
 
-class _Changed(Exception):
-    """A slot, a key or the SKU was taken out of service between two statements."""
+async def _locked(tx: Connection, order: Order, nodes: list[str]) -> tuple[Row, str]:
+    """The project, with its account held still, and the first of the nodes that nobody holds.
 
-
-async def _payer(tx: Connection, order: Order) -> Row:
-    """The project, with its account held still: a balance that runs out now is waited for.
-
-    Held before the node is, so that nobody else's request waits for this tenant's bill.
+    A balance that runs out now is waited for. The account is held before the node is, so that
+    nobody else's request waits for this tenant's bill.
     """
-    project = await _project(tx, order)
-    await tx.execute("select id from accounts where id = %s for share", [project["account_id"]])
-    await _check_balance(tx, project["account_id"])
-    return project
+    projects = await tx.execute("select * from projects where id = %s", [order.project])
+    await tx.execute(
+        """select from accounts
+           where id = (select account_id from projects where id = %s) for share""",
+        [order.project],
+    )
+    balances = await tx.execute(
+        """select coalesce(sum(amount_minor), 0) as balance from ledger
+           where account_id = (select account_id from projects where id = %s)""",
+        [order.project],
+    )
+    free = await tx.execute(
+        """select id from nodes where id = any(%(nodes)s)
+           order by array_position(%(nodes)s, id) limit 1 for update skip locked""",
+        {"nodes": nodes},
+    )
+    project, balance = await projects.fetchone(), await balances.fetchone()
+    if project is None or balance is None:
+        raise UnknownProject(f"no such project: {order.project}")
+    _check_balance(balance)
+    if (taken := await free.fetchone()) is not None:
+        return project, taken["id"]
+    waited = await tx.execute("select id from nodes where id = %s for update", [nodes[0]])
+    if await waited.fetchone() is None:
+        raise _Full(nodes[0])
+    return project, nodes[0]
 
 
 async def _recorded(tx: Connection, trial: _Trial, project: Row, placement: Placement) -> Row:
     """The rows of a new allocation, in the transaction that holds the node's lock."""
-    row = await _allocation(tx, trial.ids("alc"), trial.order, placement, project)
-    await _claim(tx, row["id"], placement)
-    await _attach_keys(tx, row, trial.order)
-    await outbox.append(tx, trial.ids, _event(row, trial.order, placement))
+    order, identity = trial.order, trial.ids("alc")
+    keys = sorted(set(order.ssh_keys))
+    inserted = await _allocation(tx, identity, order, placement, project)
+    claimed = await _claim(tx, identity, placement)
+    attached = await tx.execute(
+        """insert into allocation_ssh_keys (allocation_id, ssh_key_id)
+           select %s, id from ssh_keys where id = any(%s) and project_id = %s
+           returning ssh_key_id""",
+        [identity, keys, order.project],
+    )
+    row = await inserted.fetchone()
+    claims = await claimed.fetchall()
+    whole = row is not None and len(claims) == (len(placement.slots) or 1)
+    if row is None or not whole or len(await attached.fetchall()) != len(keys):
+        raise _Full(placement.node)
+    await outbox.append(tx, trial.ids, _event(row, order, placement))
     return row
 
 
-async def _project(tx: Connection, order: Order) -> Row:
-    found = await tx.execute("select * from projects where id = %s", [order.project])
-    project = await found.fetchone()
-    if project is None:
-        raise UnknownProject(f"no such project: {order.project}")
-    return project
-
-
-async def _check_balance(tx: Connection, account: str) -> None:
-    found = await tx.execute(
-        "select coalesce(sum(amount_minor), 0) as balance from ledger where account_id = %s",
-        [account],
-    )
-    row = await found.fetchone()
-    if row is None or row["balance"] <= 0:
+def _check_balance(row: Row) -> None:
+    if row["balance"] <= 0:
         raise InsufficientBalance("the balance is used up: nothing new can be started")
-
-
-async def _check_currency(tx: Connection, account: str, sku: str) -> None:
-    found = await tx.execute(
-        """select skus.currency as priced, accounts.currency as paid from skus, accounts
-           where skus.sku = %s and accounts.id = %s and skus.currency <> accounts.currency""",
-        [sku, account],
-    )
-    if (row := await found.fetchone()) is not None:
-        raise CurrencyDiffers(f"{sku} is priced in {row['priced']}, not in {row['paid']}")
 
 
 async def _allocation(
     tx: Connection, identity: str, order: Order, placement: Placement, project: Row
-) -> Row:
+) -> Cursor:
     created = next(edge for edge in EDGES if edge.old is None)
-    inserted = await tx.execute(
+    return await tx.execute(
         f"""
         insert into allocations (id, project_id, account_id, requested_by, sku, gpus, region,
             capacity_shape, node_id, image_slug, price_minor, currency, status, correlation_id,
@@ -288,13 +300,9 @@ async def _allocation(
             "correlation": order.correlation_id,
         },
     )
-    row = await inserted.fetchone()
-    if row is None:
-        raise _Changed
-    return row
 
 
-async def _claim(tx: Connection, allocation: str, placement: Placement) -> None:
+async def _claim(tx: Connection, allocation: str, placement: Placement) -> Cursor:
     """The node whole, or some of its slots; the database refuses what somebody else has."""
     whole = placement.shape is CapacityShape.BAREMETAL
     mode = "node_exclusive" if whole else "slot"
@@ -302,40 +310,21 @@ async def _claim(tx: Connection, allocation: str, placement: Placement) -> None:
         "update nodes set mode = %s where id = %s and mode <> %s", [mode, placement.node, mode]
     )
     if whole:
-        await tx.execute(
+        return await tx.execute(
             """insert into claims (allocation_id, kind, node_id, status)
-               values (%s, 'node_exclusive', %s, 'reserved')""",
+               values (%s, 'node_exclusive', %s, 'reserved') returning id""",
             [allocation, placement.node],
         )
-    else:
-        await _claim_slots(tx, allocation, placement)
-
-
-async def _claim_slots(tx: Connection, allocation: str, placement: Placement) -> None:
-    taken = await tx.execute(
-        """update slots set status = 'reserved'
-           where node_id = %s and slot_index = any(%s) and status = 'available' returning id""",
-        [placement.node, list(placement.slots)],
+    return await tx.execute(
+        """with taken as (
+               update slots set status = 'reserved'
+               where node_id = %(node)s and slot_index = any(%(slots)s) and status = 'available'
+               returning id
+           )
+           insert into claims (allocation_id, kind, node_id, slot_id, status)
+           select %(allocation)s, 'slot', %(node)s, id, 'reserved' from taken returning id""",
+        {"allocation": allocation, "node": placement.node, "slots": list(placement.slots)},
     )
-    slots = [row["id"] for row in await taken.fetchall()]
-    if len(slots) != len(placement.slots):
-        raise _Changed
-    await tx.execute(
-        """insert into claims (allocation_id, kind, node_id, slot_id, status)
-           select %s, 'slot', %s, unnest(%s::text[]), 'reserved'""",
-        [allocation, placement.node, slots],
-    )
-
-
-async def _attach_keys(tx: Connection, row: Row, order: Order) -> None:
-    keys = sorted(set(order.ssh_keys))
-    attached = await tx.execute(
-        """insert into allocation_ssh_keys (allocation_id, ssh_key_id)
-           select %s, id from ssh_keys where id = any(%s) and project_id = %s""",
-        [row["id"], keys, order.project],
-    )
-    if attached.rowcount != len(keys):
-        raise _Changed
 
 
 def _event(row: Row, order: Order, placement: Placement) -> outbox.Event:

@@ -5,7 +5,7 @@ Rows of a key are locked in the order of their positions, by everybody: so nobod
 
 from collections.abc import Iterable
 
-from mainstay.tenancy.database.connect import Connection
+from mainstay.tenancy.database.connect import Connection, tell
 from mainstay.tenancy.outbox import CHANNEL
 from mainstay.tenancy.states import EventType
 
@@ -65,9 +65,9 @@ async def wake_next(
         {"id": event_id, "consumer": consumer, "subjects": [*map(str, subjects)]},
     )
     if woken.rowcount > 0:
-        await ring(tx)
+        ring(tx)
 
 
-async def ring(tx: Connection) -> None:
-    """Tell the relays at commit that there may be work."""
-    await tx.execute("select pg_notify(%s, '')", [CHANNEL])
+def ring(tx: Connection) -> None:
+    """Tell the relays after the commit that there may be work."""
+    tell(tx, CHANNEL)

@@ -162,22 +162,31 @@ class TestEveryBus:
     def test_a_bus_that_loses_everything_under_load_loses_nothing(
         self, kind: str, database_url: str, tmp_path: Path
     ) -> None:
+        """Wiped when it is full of what nobody has consumed, and again while all are at work."""
+
         async def test(pool: Pool) -> None:
+            told: list[str] = []
+
+            async def tell_some(count: int) -> None:
+                told.extend([await tell(pool, f"alc_{n}") for n in range(count)])
+
+            async def all_published() -> bool:
+                return not await rows(pool, "select from outbox where status = 'pending'")
+
             with a_place(kind, tmp_path) as place:
                 async with (
                     pool_at(database_url, name="bus") as inner,
                     place.bus(inner) as bus,
-                    running(
-                        relay.run(pool, bus, relaying(unconfirmed=SOON, batch=20)),
-                        consume.run(pool, bus, [Effect()], consuming()),
-                    ),
+                    running(relay.run(pool, bus, relaying(unconfirmed=SOON, batch=20))),
                 ):
-                    told = []
-                    for n in range(120):
-                        told.append(await tell(pool, f"alc_{n % 30}"))
-                        if n % 40 == 20:
+                    await tell_some(30)
+                    await until(all_published)
+                    await wipe(place, pool)
+                    async with running(consume.run(pool, bus, [Effect()], consuming())):
+                        for _ in range(2):
+                            await tell_some(20)
                             await wipe(place, pool)
-                    await all_ended(pool)
+                        await all_ended(pool)
             assert sorted(await effects(pool)) == sorted(told)
 
         run(database_url, test, connections=40)

@@ -1,6 +1,8 @@
 """Consuming: effect and note in one transaction, order per key, failures that are seen."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
@@ -23,7 +25,7 @@ from event_stage import (
 from mainstay.model.errors import Rejected
 from mainstay.tenancy import consume, relay
 from mainstay.tenancy.backoff import Backoff
-from mainstay.tenancy.bus import Envelope
+from mainstay.tenancy.bus import Delivery, Envelope
 from mainstay.tenancy.bus_metrics import ConsumerMetrics, RelayMetrics
 from mainstay.tenancy.bus_postgres import PostgresBus
 from mainstay.tenancy.consume import ConsumeOptions, Consumer, Outcome
@@ -333,6 +335,30 @@ class TestFailure:
             outcome, ended = await take(pool, Effect(), event)
 
             assert (outcome, ended) == (Outcome.UNAVAILABLE, ["nak 0.02"])
+
+        run(database_url, test)
+
+
+class TestTheEnd:
+    def test_a_cancelled_consumer_ends_even_if_the_bus_swallows_the_cancellation(
+        self, database_url: str
+    ) -> None:
+        listening = asyncio.Event()
+
+        class Deaf(PostgresBus):
+            @override
+            async def subscribe(
+                self, consumer: str, subjects: frozenset[EventType]
+            ) -> AsyncGenerator[Delivery, None]:
+                listening.set()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+                yield Given("evt_none")
+                await asyncio.Event().wait()
+
+        async def test(pool: Pool) -> None:
+            async with running(consume.run(pool, Deaf(pool), [Effect()], consuming())):
+                await listening.wait()
 
         run(database_url, test)
 

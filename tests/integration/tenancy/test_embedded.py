@@ -20,7 +20,7 @@ import pytest
 import outside
 from mainstay.model.errors import Unavailable
 from mainstay.tenancy.database.binaries import INSTALLED, LIBRARIES, PACKAGE, _installed, can_reach
-from mainstay.tenancy.database.embedded import UNPRIVILEGED, Server, embedded
+from mainstay.tenancy.database.embedded import UNPRIVILEGED, InUse, Server, embedded
 
 PROGRAM: Final = outside.ROOT / "tests" / "lone_server.py"
 PATIENCE_S: Final = 60.0
@@ -100,7 +100,7 @@ class TestStartingAgain:
         assert not is_alive(server.pid)
 
     def test_two_at_once_are_refused_in_one_line(self, home: Path) -> None:
-        with embedded(home), pytest.raises(Unavailable) as refused, embedded(home):
+        with embedded(home), pytest.raises(InUse) as refused, embedded(home):
             pytest.fail("two servers on one folder")
 
         assert str(refused.value) == (
@@ -201,6 +201,22 @@ class TestParent:
         assert not (data_of(home) / "postmaster.pid").exists()
 
 
+@contextmanager
+def closed_binaries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An environment that only root can read, as one under an umask of 077."""
+    with open_folder() as ours:
+        closed = ours / "closed"
+        closed.mkdir(mode=0o700)
+        shutil.copytree(_installed(), closed / PACKAGE / INSTALLED, symlinks=True)
+        shutil.copytree(_installed().parent.with_name(LIBRARIES), closed / LIBRARIES)
+        for path in (closed / PACKAGE).rglob("*"):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & 0o700)
+        (closed / PACKAGE / "__init__.py").touch()
+        monkeypatch.syspath_prepend(closed)
+        yield closed
+
+
 class TestWhoRunsIt:
     @as_root
     def test_root_runs_it_as_an_unprivileged_user(self, home: Path) -> None:
@@ -232,16 +248,7 @@ class TestWhoRunsIt:
     def test_binaries_that_the_user_cannot_read_are_copied_once(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with open_folder() as ours:
-            closed = ours / "closed"
-            closed.mkdir(mode=0o700)
-            shutil.copytree(_installed(), closed / PACKAGE / INSTALLED, symlinks=True)
-            shutil.copytree(_installed().parent.with_name(LIBRARIES), closed / LIBRARIES)
-            for path in (closed / PACKAGE).rglob("*"):  # as under an umask of 077
-                if not path.is_symlink():
-                    path.chmod(path.stat().st_mode & 0o700)
-            (closed / PACKAGE / "__init__.py").touch()
-            monkeypatch.syspath_prepend(closed)
+        with closed_binaries(monkeypatch) as closed, open_folder() as ours:
             before = modes(closed / PACKAGE / INSTALLED)
 
             with embedded(ours / "home") as server:
@@ -255,6 +262,32 @@ class TestWhoRunsIt:
             with embedded(ours / "home") as server:
                 assert answers(server)
             assert copy.stat().st_mtime_ns == written
+
+    @as_root
+    def test_a_folder_that_is_not_ours_to_write_is_said_in_one_line(self) -> None:
+        with open_folder() as ours:
+            ended = outside.run(
+                [sys.executable, PROGRAM, ours, str(NOBODY.pw_uid)],
+                env=outside.environment(PYTHONPATH=f"{outside.ROOT}/src"),
+            )
+
+        assert ended.stderr.splitlines()[-1] == (
+            "mainstay.model.errors.Rejected: "
+            f"cannot write in {ours}: Permission denied (set MAINSTAY_HOME)"
+        )
+
+    @as_root
+    def test_a_copy_for_which_there_is_no_room_is_said_in_one_line(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with closed_binaries(monkeypatch), small_disk("8m") as folder:
+            with (
+                pytest.raises(Unavailable, match="No space left on device") as no,
+                embedded(folder),
+            ):
+                pytest.fail("there was room")
+
+            assert "\n" not in str(no.value)
 
     @as_root
     def test_an_ordinary_user_runs_the_binaries_where_they_are(self) -> None:

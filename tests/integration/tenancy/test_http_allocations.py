@@ -99,7 +99,8 @@ def test_without_funds_the_answer_is_402(database_url: str) -> None:
         await node(stage.pool)
         await rows(
             stage.pool,
-            """insert into ledger (account_id, amount_minor, currency, kind, dedupe_key, corrects_id)
+            """insert into ledger (account_id, amount_minor, currency, kind, dedupe_key,
+                                   corrects_id)
                select account_id, -amount_minor, currency, 'correction', 'spent', id from ledger
                returning id""",
         )
@@ -245,11 +246,12 @@ class TestIsolation:
                 """with held as (select * from allocations where id = %s), debit as (
                        insert into ledger (account_id, amount_minor, currency, kind, allocation_id,
                                            dedupe_key)
-                       select account_id, -450, 'USD', 'charge', id, 'charge' from held returning id)
+                       select account_id, -450, 'USD', 'charge', id, 'charge' from held
+                       returning id)
                    insert into usage_records (allocation_id, account_id, window_start, window_end,
                        gpus, price_minor, amount_minor, ledger_id)
-                   select held.id, account_id, active_at, active_at + interval '1 hour', 1, 450, 450,
-                       debit.id from held, debit returning id""",
+                   select held.id, account_id, active_at, active_at + interval '1 hour', 1, 450,
+                       450, debit.id from held, debit returning id""",
                 [held],
             )
 

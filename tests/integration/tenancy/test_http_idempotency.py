@@ -1,4 +1,4 @@
-"""The same key is the same answer, made once: by repetition, at the same time, and after a death."""
+"""The same key is the same answer, made once: repeated, at the same time, and after a death."""
 
 import asyncio
 from typing import Any, Final

@@ -1,8 +1,8 @@
-"""Notices: written once by the notifier, read by a cursor that misses nothing, told as they come."""
+"""Notices: written once by the notifier, read by a cursor that misses nothing, told at once."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -120,11 +120,11 @@ def test_two_accounts_worth_of_projects_are_locked_in_one_order(database_url: st
     run(database_url, scenario)
 
 
-async def told(stage: Stage, after: int = 0) -> AsyncIterator[dict[str, str]]:
+async def told(stage: Stage, after: int = 0) -> AsyncGenerator[dict[str, str], None]:
     """The fields of one server-sent event after the other."""
     parts = stage.app.state.parts
     assert isinstance(parts, Parts)
-    async with aclosing(cast(Any, live._told(parts, PROJECT, after, None))) as stream:
+    async with aclosing(cast("Any", live._told(parts, PROJECT, after, None))) as stream:
         async for text in stream:
             lines = (line.partition(": ") for line in text.splitlines() if line)
             yield {name: rest for name, _, rest in lines}

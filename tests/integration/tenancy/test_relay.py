@@ -236,6 +236,21 @@ class Wild:
 
 
 class TestUntilConsumed:
+    def test_a_ring_for_an_event_that_is_just_being_published_is_not_lost(
+        self, database_url: str
+    ) -> None:
+        async def test(pool: Pool) -> None:
+            first, second = await tell(pool), await tell(pool, kind=E.ACTIVE)
+            mine = a_relay(pool, Shelf(), relaying(TWO, unconfirmed=SLOW, claim_s=3600))
+            claimed = await mine._claim()
+            await consumed(pool, first, "one", TWO)  # rings for the second
+
+            await mine._mark(claimed)
+
+            assert [row["id"] for row in await mine._claim()] == [second]
+
+        run(database_url, test)
+
     def test_the_row_stays_until_every_consumer_has_committed(self, database_url: str) -> None:
         async def test(pool: Pool) -> None:
             event, bus = await tell(pool, kind=E.ACTIVE), Shelf()
@@ -453,21 +468,21 @@ class TestRunning:
 
         run(database_url, test)
 
-    def test_a_cancelled_relay_ends_even_if_the_bus_swallows_the_cancellation(
-        self, database_url: str
+    def test_a_cancelled_relay_ends_even_if_its_driver_swallows_the_cancellation(
+        self, database_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        class Deaf(Shelf):
-            @override
-            async def publish(self, envelope: Envelope, *, turn: int = 0) -> None:
-                at_work.set()
-                with suppress(asyncio.CancelledError):
-                    await asyncio.Event().wait()
-
         at_work = asyncio.Event()
 
+        async def deaf(_: Relay) -> int:
+            at_work.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+            return 1
+
+        monkeypatch.setattr(Relay, "turn", deaf)
+
         async def test(pool: Pool) -> None:
-            await tell(pool)
-            async with running(relay.run(pool, Deaf(), relaying(publish_s=3600))):
+            async with running(relay.run(pool, Shelf(), relaying())):
                 await at_work.wait()
 
         run(database_url, test)

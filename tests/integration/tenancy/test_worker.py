@@ -14,7 +14,7 @@ from mainstay.tenancy import cleanup, outbox, release, request
 from mainstay.tenancy.agent_faults import HEALTHY, Fault, Faults, faults
 from mainstay.tenancy.agent_host import Lease
 from mainstay.tenancy.bell import Bell
-from mainstay.tenancy.database.connect import Row, transaction
+from mainstay.tenancy.database.connect import Pool, Row, transaction
 from mainstay.tenancy.states import Actor, EventType
 from mainstay.tenancy.work import Phase
 from mainstay.tenancy.worker.engine_dbos import SCHEMA
@@ -598,7 +598,8 @@ class TestWorkIsDoneOnce:
             assert told.count("provisioning.active") == 1
             async with transaction(site.pool) as tx:
                 await tx.execute(
-                    "delete from consumed where event_id in (select id from outbox where key = 'another')"
+                    """delete from consumed using outbox
+                       where outbox.id = event_id and key = 'another'"""
                 )
                 await tx.execute("delete from outbox where key = 'another'")
 
@@ -676,16 +677,18 @@ class TestWaiting:
         at_a_site(worker_url, tmp_path, test, faults=Faults(slow={Phase.SSH_WAIT: 1.0}))
 
     def test_a_process_that_stands_still_loses_its_locks(self, worker_url: str) -> None:
+        async def stands_still(pool: Pool) -> None:
+            async with short_transaction(pool) as tx:
+                await tx.execute("lock table regions in exclusive mode")
+                await asyncio.sleep(STALL_S + 1.0)
+                async with transaction(pool) as other, asyncio.timeout(1.0):
+                    await other.execute("lock table regions in exclusive mode")
+                await tx.execute("select 1")
+
         async def test() -> None:
             async with pool_of(worker_url) as pool:
-                await tenants.furnish(pool)
                 with pytest.raises(Unavailable):
-                    async with short_transaction(pool) as tx:
-                        await tx.execute("lock table regions in exclusive mode")
-                        await asyncio.sleep(STALL_S + 1.0)
-                        async with transaction(pool) as other, asyncio.timeout(1.0):
-                            await other.execute("lock table regions in exclusive mode")
-                        await tx.execute("select 1")
+                    await stands_still(pool)
 
         asyncio.run(test())
 

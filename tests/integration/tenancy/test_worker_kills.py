@@ -148,6 +148,25 @@ def test_a_worker_killed_while_it_takes_down_what_nobody_wants_leaves_nothing_of
     at_a_site(worker_url, tmp_path, test, works=False, faults=slow)
 
 
+def test_a_cancel_after_the_node_was_told_waits_for_the_node_whoever_died(
+    worker_url: str, tmp_path: Path, nursery: Nursery
+) -> None:
+    """The step that told it is taken again: it must not say that nobody was told."""
+
+    async def test(site: Site) -> None:
+        first = nursery.start(site, Death("give", after=True))
+        one = await site.ask(1)
+        await nursery.died(first)
+        await site.give_back(one)
+        nursery.start(site)
+        await site.until(one, "released", "failed")
+
+        assert await tenants.told(site.pool, one) == TOLD_TO_RELEASED
+        assert site.agent.host.standing == {}
+
+    at_a_site(worker_url, tmp_path, test, works=False)
+
+
 class TestScenario13WorkerCrashDuringHostWork:
     def test_no_second_task_is_sent_and_the_result_makes_it_active(
         self, worker_url: str, tmp_path: Path, nursery: Nursery

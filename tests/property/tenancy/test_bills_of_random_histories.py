@@ -206,12 +206,22 @@ async def check(world: World) -> None:
 
 
 async def check_statements(world: World, total: int) -> None:
+    """Each month has what was due at its end less what was due at its beginning."""
     async with transaction(world.pool) as tx:
-        bills = [await statement(tx, world.payer, f"2020-{month:02}") for month in range(8, 12)]
-    assert sum(bill.charges_minor for bill in bills) == total
+        bills = [await statement(tx, world.payer, f"2020-{number:02}") for number in range(8, 12)]
+    firsts = [datetime(2020, number, 1, tzinfo=UTC) for number in range(8, 13)]
+    for month, (first, next_first) in zip(bills, itertools.pairwise(firsts), strict=True):
+        start, end = ((at - START) // MICRO for at in (first, next_first))
+        assert month.charges_minor == sum(
+            plain_bill.bill(life, min(end, world.now))
+            - plain_bill.bill(life, min(start, world.now))
+            for life in world.lives.values()
+        )
+        assert all(first <= line.start < line.end <= next_first for line in month.lines)
+    assert sum(month.charges_minor for month in bills) == total
     for before, after in itertools.pairwise(bills):
         assert after.opening_minor == before.closing_minor
-    seconds = sum(line.seconds for bill in bills for line in bill.lines)
+    seconds = sum(line.seconds for month in bills for line in month.lines)
     lived = [plain_bill.active_micros(life, world.now) for life in world.lives.values()]
     assert seconds == sum(micros // plain_bill.MICROS for micros in lived)
 

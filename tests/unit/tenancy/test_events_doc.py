@@ -89,7 +89,8 @@ def test_the_message_described_is_the_message_sent() -> None:
 def test_a_payload_that_lacks_a_fact_is_refused_and_one_with_more_facts_is_not() -> None:
     whole = {
         "allocation_id": "alc_1", "project_id": "prj_1", "account_id": "acc_1", "sku": "s",
-        "gpus": 1, "capacity_shape": "gpu_slice", "node_id": "node-a",
+        "gpus": 1, "capacity_shape": "gpu_slice", "node_id": "node-a", "slots": [0],
+        "ssh_key_ids": [], "image": None, "at": "2026-01-01T00:00:00+00:00",
     }  # fmt: skip
     checked = events_doc.payload_type(EventType.REQUESTED)
 

@@ -1,11 +1,14 @@
 """Connections: a pool by URL, rows as dictionaries, a transaction as a block.
 
-No transaction spans a wait for anything but the database.
+No transaction spans a wait for anything but the database. Nothing is notified inside of one: a
+commit that notifies holds a lock of the whole server until it is on disk, so that all of them would
+wait for the disk one after the other.
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -15,6 +18,7 @@ from mainstay.model.errors import Rejected, Unavailable
 
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
+Cursor = psycopg.AsyncCursor[DictRow]
 Row = dict[str, Any]
 
 SERVER_VERSION_MIN: Final = 140000
@@ -28,7 +32,7 @@ async def pool_at(
     pool: Pool = AsyncConnectionPool(
         url,
         connection_class=psycopg.AsyncConnection[DictRow],
-        kwargs={"row_factory": dict_row, "application_name": name},
+        kwargs={"row_factory": dict_row, "application_name": name, "autocommit": True},
         min_size=1,
         max_size=size_max,
         open=False,
@@ -54,11 +58,53 @@ def check_version(version: int) -> None:
         raise Rejected(f"PostgreSQL {oldest} or newer is needed: the server is {found}")
 
 
+_OWED: Final[WeakKeyDictionary[Connection, set[tuple[str, str]]]] = WeakKeyDictionary()
+"""What the open transaction of a connection has to tell when it is committed."""
+
+NOTIFY: Final = """
+    select pg_notify(channel, payload)
+    from unnest(%s::text[], %s::text[]) as told (channel, payload)
+"""
+
+
 @asynccontextmanager
-async def transaction(pool: Pool) -> AsyncIterator[Connection]:
-    """One transaction: committed when the block is left, undone when it raises."""
+async def transaction(pool: Pool, *, pipelined: bool = False) -> AsyncIterator[Connection]:
+    """One transaction: committed when the block is left, undone when it raises.
+
+    Pipelined, statements are on their way without waiting for each other until a result is asked
+    for: one that is to fail in the block must be asked for there.
+    """
     try:
-        async with pool.connection() as connection, connection.transaction():
-            yield connection
+        async with pool.connection() as connection:
+            _OWED.pop(connection, None)
+            through = connection.pipeline() if pipelined else nullcontext()
+            async with through, connection.transaction():
+                yield connection
+            await _tell(connection)
     except (psycopg.OperationalError, PoolTimeout) as error:
         raise Unavailable(f"the database failed: {type(error).__name__}") from error
+
+
+def tell(tx: Connection, channel: str, payload: str = "") -> None:
+    """Notify who listens once the transaction is committed; each thing is told once.
+
+    Whoever dies in between tells nothing: who listens has to look now and then, too.
+    """
+    _OWED.setdefault(tx, set()).add((channel, payload))
+
+
+async def notify(pool: Pool, channel: str, payload: str) -> None:
+    """Notify who listens, at once and with nothing else."""
+    try:
+        async with pool.connection() as connection:
+            await connection.execute(NOTIFY, [[channel], [payload]])
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        raise Unavailable(f"the database failed: {type(error).__name__}") from error
+
+
+async def _tell(connection: Connection) -> None:
+    owed = sorted(_OWED.pop(connection, ()))
+    if owed:
+        channels, payloads = zip(*owed, strict=True)
+        with suppress(psycopg.Error):  # what is committed is committed
+            await connection.execute(NOTIFY, [list(channels), list(payloads)])

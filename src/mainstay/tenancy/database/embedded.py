@@ -33,6 +33,8 @@ ELSEWHERE: Final = Path("/var/lib")
 PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.02
 _ERROR_WORDS: Final = ("error:", "ERROR:", "FATAL:", "PANIC:")
+_PASSING: Final = ("shared memory block", "could not create any TCP/IP sockets")
+"""Sessions of a server that was killed are still going; somebody else was given our port."""
 _PR_SET_PDEATHSIG: Final = 1
 
 SETTINGS: Final = {
@@ -47,6 +49,13 @@ SETTINGS: Final = {
 }
 
 NO_SETTINGS: Final[Mapping[str, str]] = {}
+
+
+class InUse(Unavailable):
+    """Another process has a server on this folder: it may be asked for its address instead."""
+
+    code = "database_in_use"
+    what_to_do = "use the server that runs there, stop it, or choose another home"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ def embedded(
             command, password = _prepared(folder, elsewhere, account)
             log = (folder / "postgres.log").open("ab")
         except OSError as error:
-            raise Unavailable(f"cannot prepare PostgreSQL in {folder}: {error.strerror}") from error
+            raise Unavailable(f"cannot prepare PostgreSQL in {folder}: {_why(error)}") from error
         with log:
             yield from _running(
                 [*command, *_words({**SETTINGS, **settings})], password, account, log
@@ -113,14 +122,33 @@ def _words(settings: Mapping[str, str]) -> list[str]:
 def _running(
     command: list[str], password: str, account: Account | None, log: IO[bytes]
 ) -> Iterator[Server]:
-    port, said_before = _free_port(), log.tell()
-    process = _start([*command, "-p", str(port)], account, log)
+    process, port = _started(command, account, log)
     try:
         url = f"postgresql://mainstay:{password}@127.0.0.1:{port}/mainstay"
-        _wait_until_ready(process, port, Path(log.name), said_before)
         yield Server(url, port, process.pid)
     finally:
         _stop(process)
+
+
+def _started(
+    command: list[str], account: Account | None, log: IO[bytes]
+) -> tuple["subprocess.Popen[bytes]", int]:
+    """A server that answers; tried again over what passes by itself."""
+    path = Path(log.name)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        port, said_before = _free_port(), path.stat().st_size
+        process = _start([*command, "-p", str(port)], account, log)
+        try:
+            _wait_until_ready(process, port, path, said_before)
+        except BaseException as error:
+            _stop(process)
+            passing = isinstance(error, Unavailable) and any(map(str(error).count, _PASSING))
+            if not passing or time.monotonic() > deadline:
+                raise
+        else:
+            return process, port
+        time.sleep(_POLL_S)
 
 
 def _account() -> Account | None:
@@ -144,12 +172,17 @@ def _made(folder: Path) -> None:
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Nobody else starts a server on the same folder meanwhile."""
-    with path.open("w") as lock:
+    try:
+        opened = path.open("w")
+    except OSError as error:
+        message = f"cannot write in {path.parent}: {error.strerror}"
+        raise Rejected(f"{message} (set MAINSTAY_HOME)") from error
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             message = f"another process runs PostgreSQL in {path.parent}"
-            raise Unavailable(f"{message}: stop it, or choose another home") from error
+            raise InUse(f"{message}: stop it, or choose another home") from error
         yield
 
 
@@ -315,6 +348,13 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGQUIT)
             process.wait()
+
+
+def _why(error: OSError) -> str:
+    """In one line; a copy of many files says it of each."""
+    if isinstance(error, shutil.Error):
+        return str(error.args[0][0][-1])
+    return str(error.strerror)
 
 
 def _complaint(text: str) -> str:

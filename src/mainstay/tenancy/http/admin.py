@@ -293,10 +293,10 @@ async def load_catalogue(
     """Load a catalogue: the tables of the TOML file as JSON. All of it, or nothing."""
 
     async def work(_: Ids) -> LoadedCatalogue:
-        loaded = await catalogue.load(parts.pool, body)
-        attempt = caller.who.tries("catalogue.load", "catalogue", "catalogue", loaded.made)
-        async with attempted(parts.pool, attempt):
-            return LoadedCatalogue(**dataclasses.asdict(loaded))
+        attempt = caller.who.tries("catalogue.load", "catalogue", "catalogue")
+        async with attempted(parts.pool, attempt) as tx:
+            loaded = await catalogue.load_in(tx, body)
+        return LoadedCatalogue(**dataclasses.asdict(loaded))
 
     return await once.answer(work)
 

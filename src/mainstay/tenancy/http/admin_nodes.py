@@ -7,7 +7,6 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from mainstay.model.errors import Unavailable
 from mainstay.tenancy import discovery, nodes
 from mainstay.tenancy.database.connect import Row
 from mainstay.tenancy.enrolment import TOKEN_S
@@ -187,12 +186,9 @@ async def discover(
     node_id: NodeId, parts: GivenParts, caller: Operator, once: Mutation
 ) -> JSONResponse:
     """Have the node's agent look at its hardware; what is new waits for approval."""
-    signer = parts.signer
-    if signer is None:
-        raise Unavailable("this process has no signing keys: ask one that has")
 
     async def work(ids: Ids) -> Slots:
-        asked = discovery.Discovery(parts.pool, ids, signer, parts.bell)
+        asked = discovery.Discovery(parts.pool, ids, parts.signer, parts.bell)
         return _slots(await asked.of(node_id, caller.who))
 
     return await once.answer(work)

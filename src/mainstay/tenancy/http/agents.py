@@ -112,9 +112,7 @@ async def renew(
     certificate: Fingerprint,
 ) -> CredentialsBody:
     """The next certificate, for who shows the present one."""
-    application = Application(
-        node=node_id, csr=body.csr.encode(), agent_version=body.agent_version
-    )
+    application = Application(node=node_id, csr=body.csr.encode(), agent_version=body.agent_version)
     given = await enrolment.renew(parts.pool, authority, certificate, application)
     return CredentialsBody.of(given)
 

@@ -81,8 +81,8 @@ class Parts:
     bell: Bell
     rate: RateLimit
     clock: Clock
+    signer: Signer
     tokens: Tokens | None = None
-    signer: Signer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,30 +42,30 @@ class DbosWorkflows:
     """The engine of this process, while it runs."""
 
     plans: Mapping[str, Workflow]
+    hands: "_Hands"
 
     async def start(self, workflow_id: str, name: str, argument: Facts) -> None:
         """Begin a plan; nothing if there ever was work with this id."""
         if name not in self.plans:
             raise Rejected(f"no plan {name!r} (there are: {', '.join(sorted(self.plans))})")
         with SetWorkflowID(workflow_id):
-            await _reached(DBOS.start_workflow_async(self.plans[name], argument))
+            await _reached(self.hands.held(DBOS.start_workflow_async(self.plans[name], argument)))
 
     async def unfinished(self) -> list[Unfinished]:
         """What is in hand; the oldest thousand, the others come when those have gone."""
-        found = await _reached(
-            DBOS.list_workflows_async(
-                status="PENDING",
-                app_version=VERSION,
-                limit=_UNFINISHED_MAX,
-                load_input=False,
-                load_output=False,
-            )
+        listed = DBOS.list_workflows_async(
+            status="PENDING",
+            app_version=VERSION,
+            limit=_UNFINISHED_MAX,
+            load_input=False,
+            load_output=False,
         )
+        found = await _reached(self.hands.held(listed))
         return [Unfinished(one.workflow_id, one.executor_id or "") for one in found]
 
     async def resume(self, workflow_id: str) -> None:
         """Put it into the queue that every executor looks at; who had it is fenced."""
-        await _reached(DBOS.resume_workflow_async(workflow_id))
+        await _reached(self.hands.held(DBOS.resume_workflow_async(workflow_id)))
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ async def dbos_workflows(
             for name, plan in plans.items()
         }
         DBOS.launch()
-        yield DbosWorkflows(known)
+        yield DbosWorkflows(known, hands)
     finally:
         await hands.let_go()
         await _destroy()
@@ -104,12 +104,14 @@ def _workflow(plan: Plan, run: "_DbosRun", name: str) -> Workflow:
 class _Hands:
     """The work under way here, so that it can be let go in an orderly manner.
 
-    A task is cancelled only inside a step or a pause, never while the engine writes about it.
+    A task is cancelled only inside a step or a pause, never while the engine writes about it, and
+    a call to the engine goes on when its caller is cancelled: its threads cannot be.
     """
 
     def __init__(self) -> None:
         self.work: set[asyncio.Task[Any]] = set()
         self.in_steps: set[asyncio.Task[Any]] = set()
+        self._calls: set[asyncio.Future[Any]] = set()
         self._closing = False
 
     @contextmanager
@@ -124,13 +126,19 @@ class _Hands:
         finally:
             kept.discard(task)
 
+    async def held(self, call: Coroutine[Any, Any, T]) -> T:
+        going_on = asyncio.ensure_future(call)
+        self._calls.add(going_on)
+        going_on.add_done_callback(self._calls.discard)
+        return await asyncio.shield(going_on)
+
     async def let_go(self) -> None:
         self._closing = True
-        work = set(self.work)
+        left: set[asyncio.Future[Any]] = {*self.work, *self._calls}
         for task in self.in_steps:
             task.cancel()
-        if work:
-            await asyncio.wait(work, timeout=LET_GO_S)
+        if left:
+            await asyncio.wait(left, timeout=LET_GO_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from mainstay.runtime.log import logger
 from mainstay.tenancy import consume
 from mainstay.tenancy.billing.force import Releaser
 from mainstay.tenancy.bus import Bus
+from mainstay.tenancy.bus_metrics import ConsumerMetrics
 from mainstay.tenancy.consume import ConsumeOptions, Consumer
 from mainstay.tenancy.worker import executors
 from mainstay.tenancy.worker.consumer import WorkConsumer
@@ -46,8 +47,9 @@ async def run(
     async with dbos_workflows(url, tools, executor, steps=steps) as workflows:
         try:
             async with asyncio.TaskGroup() as tasks:
-                consumers = [WorkConsumer(workflows), Releaser(tools.ids), *others]
-                tasks.create_task(consume.run(tools.pool, bus, consumers, options.consume))
+                consumers: list[Consumer] = [WorkConsumer(workflows), Releaser(tools.ids), *others]
+                told = ConsumerMetrics(tools.metrics.registry)
+                tasks.create_task(consume.run(tools.pool, bus, consumers, options.consume, told))
                 tasks.create_task(_beating(tools, workflows, executor, options), name="beat")
                 tasks.create_task(
                     _every(options.sweep_s, lambda: sweep(tools, workflows)), name="sweep"
@@ -61,8 +63,10 @@ async def _beating(
 ) -> None:
     async def once() -> None:
         await executors.beat(tools.pool, executor)
+        tools.metrics.beat(tools.clock.now_s())
         taken = await executors.take_over(tools.pool, workflows, dead_after_s=options.dead_after_s)
         if taken:
+            tools.metrics.took_over(len(taken))
             logger(executor=executor).warning("work_taken_over", workflows=taken)
 
     await _every(options.beat_s, once)

@@ -206,13 +206,17 @@ async def take(steps: Steps, tools: Tools, name: str, facts: Facts) -> Facts:
     stumbles = 0
     while True:
         try:
-            return await steps[name](tools, **facts)
+            answer = await steps[name](tools, **facts)
         except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, not to be lost
             stumbles += 1
+            tools.metrics.stumbled(name)
             pause_s = STUMBLING.pause_s(stumbles)
             logger(**facts).warning(
                 "step_stumbled", step=name, stumbles=stumbles, again_s=pause_s, error=told(error)
             )
+        else:
+            tools.metrics.stepped(name, answer["next"])
+            return answer
         await asyncio.sleep(pause_s)
 
 

@@ -14,7 +14,7 @@ from mainstay.tenancy.worker.tools import Tools, short_transaction
 
 async def sweep(tools: Tools, workflows: Workflows) -> None:
     """Once round. Several workers may do so at a time."""
-    await tasks.expire(tools.pool)
+    tools.metrics.expired(len(await tasks.expire(tools.pool)))
     for late in await tasks.late_results(tools.pool):
         await _deal_with(tools, workflows, late)
 

@@ -14,6 +14,7 @@ from mainstay.tenancy.bell import Bell
 from mainstay.tenancy.database.connect import Connection, Pool, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.signing import Signer
+from mainstay.tenancy.worker.metrics import WorkerMetrics
 
 STALL_S: Final = 5.0
 """No step leaves its transaction alone for so long."""
@@ -89,3 +90,4 @@ class Tools:
     clock: Clock
     bell: Bell = field(default_factory=Bell)
     patience: Patience = field(default_factory=Patience)
+    metrics: WorkerMetrics = field(default_factory=WorkerMetrics)
