@@ -7,5 +7,6 @@ compile() {
   "$uv" pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --no-emit-index-url \
     --no-header --no-annotate "$@" pyproject.toml
 }
-compile --output-file requirements.lock
-compile --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+# The larger one first: what the extras need decides versions that both must share.
+compile --extra dev --output-file requirements-dev.lock
+compile --constraint requirements-dev.lock --output-file requirements.lock

@@ -6,10 +6,13 @@ usage: python tools/reference_pages.py {--write|--check}
 import dataclasses
 import inspect
 import itertools
+import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from mainstay.cli.main import COMMANDS
 from mainstay.config.load import SECTIONS, variable_name
@@ -20,6 +23,12 @@ from mainstay.model.state import EDGES, NEXT, RULES, State
 from mainstay.shard.events import EVENTS
 from mainstay.shard.metric_rows import OWN, PREFIX, MetricRow
 from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.tenancy.http.app import bare
+from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
+from mainstay.tenancy.states import HOLDING, Edge, Status
+from mainstay.tenancy.states import NEXT as ALLOCATION_NEXT
+
+Drawn = TypeVar("Drawn", State, Status)
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTICE = "<!-- Made by tools/reference_pages.py from the code: `make docs` writes it anew. -->\n\n"
@@ -101,40 +110,55 @@ FILLS = {"stable": "#d7f0df", "transitional": "#fdf0cf", "terminal": "#f8d7d7"}
 
 def diagram() -> str:
     """The same, drawn."""
-    edges = "".join(arrow(old, new) for old, new in EDGES)
-    boxes = "".join(box(state) for state in PLACES)
+    edges = "".join(
+        arrow(PLACES, (old, new), (new, old) in EDGES, dashed=new is State.FAILED)
+        for old, new in EDGES
+    )
+    boxes = "".join(
+        box(str(state), at, FILLS[RULES[state].kind.value]) for state, at in PLACES.items()
+    )
+    return drawing("States of a machine and the legal edges between them", 400, edges + boxes)
+
+
+def drawing(title: str, height: int, inside: str) -> str:
+    """A picture with our arrow heads on white."""
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 400" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" role="img" '
         'font-family="sans-serif" font-size="15">\n'
-        "<title>States of a machine and the legal edges between them</title>\n"
+        f"<title>{title}</title>\n"
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
         'markerHeight="8" orient="auto"><path d="M0 0L10 5L0 10z" fill="#444"/></marker></defs>\n'
-        '<rect width="980" height="400" fill="#ffffff"/>\n'
-        f"{edges}{boxes}</svg>\n"
+        f'<rect width="980" height="{height}" fill="#ffffff"/>\n'
+        f"{inside}</svg>\n"
     )
 
 
-def box(state: State) -> str:
+def box(name: str, at: tuple[int, int], fill: str) -> str:
     """One state."""
-    x, y = PLACES[state]
-    fill = FILLS[RULES[state].kind.value]
+    x, y = at
     return (
         f'<rect x="{x - WIDTH // 2}" y="{y - HEIGHT // 2}" width="{WIDTH}" height="{HEIGHT}" '
         f'rx="9" fill="{fill}" stroke="#444"/>\n'
-        f'<text x="{x}" y="{y + 5}" text-anchor="middle">{state}</text>\n'
+        f'<text x="{x}" y="{y + 5}" text-anchor="middle">{name}</text>\n'
     )
 
 
-def arrow(old: State, new: State) -> str:
+def arrow(
+    places: Mapping[Drawn, tuple[int, int]],
+    edge: tuple[Drawn, Drawn],
+    is_pair: bool,
+    *,
+    dashed: bool,
+) -> str:
     """A straight line from border to border; the two ways of a pair lie side by side."""
-    (x1, y1), (x2, y2) = PLACES[old], PLACES[new]
-    if (new, old) in EDGES:
-        shift = 12 if old < new else -12
+    (x1, y1), (x2, y2) = places[edge[0]], places[edge[1]]
+    if is_pair:
+        shift = 12 if edge[0] < edge[1] else -12
         x1, x2, y1, y2 = (
             (x1, x2, y1 + shift, y2 + shift) if y1 == y2 else (x1 + shift, x2 + shift, y1, y2)
         )
     start, end = border(x1, y1, x2, y2), border(x2, y2, x1, y1)
-    dash = ' stroke-dasharray="5 4"' if new is State.FAILED else ""
+    dash = ' stroke-dasharray="5 4"' if dashed else ""
     return (
         f'<line x1="{start[0]:.0f}" y1="{start[1]:.0f}" x2="{end[0]:.0f}" y2="{end[1]:.0f}" '
         f'stroke="#444" stroke-width="1.5"{dash} marker-end="url(#tip)"/>\n'
@@ -148,6 +172,115 @@ def border(x: int, y: int, toward_x: int, toward_y: int) -> tuple[float, float]:
         WIDTH / 2 / abs(dx) if dx else float("inf"), HEIGHT / 2 / abs(dy) if dy else float("inf")
     )
     return x + dx * scale, y + dy * scale
+
+
+def allocation_states() -> str:
+    """The states of an allocation, its edges, and what is written with each."""
+    meanings = member_docs(Status)
+    statuses = table(
+        ("state", "meaning", "holds its slots or node", "is charged", "goes to"),
+        (
+            (
+                f"`{status}`",
+                meanings[status.name],
+                "yes" if status in HOLDING else "no",
+                "yes" if status is Status.ACTIVE else "no",
+                ", ".join(f"`{new}`" for new in ALLOCATION_NEXT[status]) or "nowhere",
+            )
+            for status in Status
+        ),
+    )
+    edges = table(
+        ("edge", "from", "to", "asked for by", "time", "event", "and"),
+        (
+            (
+                edge.name,
+                f"`{edge.old}`" if edge.old else "nothing",
+                f"`{edge.new}`",
+                ", ".join(sorted(edge.actors)),
+                f"`{edge.stamps}`",
+                f"`{edge.event}`" if edge.event else "none",
+                edge.writes,
+            )
+            for edge in ALLOCATION_EDGES
+        ),
+    )
+    count = len(ALLOCATION_EDGES)
+    return ALLOCATIONS_PAGE.format(notice=NOTICE, count=count, statuses=statuses, edges=edges)
+
+
+ALLOCATIONS_PAGE = """{notice}# States and edges of an allocation
+
+![The states of an allocation and its {count} edges](allocation-states.svg)
+
+{statuses}
+What failed without a clean undo leaves its slots or its node blocked: they are nobody's until they
+are known to be clean.
+
+## The {count} edges
+
+What stands in one row is written in one transaction, or not at all.
+
+{edges}
+The table is `mainstay.tenancy.states.EDGES`. `mainstay.tenancy.transition.move` is the one function
+that takes an edge; the database refuses all others, whoever asks. Why, and how a crash ends:
+[tenancy](../explanation/tenancy.md).
+"""
+
+ALLOCATION_PLACES = {
+    Status.REQUESTED: (130, 70), Status.PROVISIONING: (315, 70), Status.ACTIVE: (500, 70),
+    Status.RELEASING: (685, 70), Status.RELEASED: (870, 70),
+    Status.FAILED: (315, 200), Status.RELEASE_FAILED: (685, 200),
+}  # fmt: skip
+ALLOCATION_FILLS = {
+    Status.ACTIVE: FILLS["stable"], Status.RELEASED: FILLS["stable"],
+    Status.FAILED: FILLS["terminal"], Status.RELEASE_FAILED: FILLS["terminal"],
+}  # fmt: skip
+
+
+def allocation_diagram() -> str:
+    """The same, drawn, each edge with its name."""
+    lines = "".join(allocation_arrow(edge) for edge in ALLOCATION_EDGES)
+    boxes = "".join(
+        box(status, at, ALLOCATION_FILLS.get(status, FILLS["transitional"]))
+        for status, at in ALLOCATION_PLACES.items()
+    )
+    return drawing("States of an allocation and its edges", 250, lines + boxes)
+
+
+def allocation_arrow(edge: Edge) -> str:
+    """One edge with its name beside it; the first comes from nowhere."""
+    x2, y2 = ALLOCATION_PLACES[edge.new]
+    if edge.old is None:
+        border_x = x2 - WIDTH // 2
+        return (
+            f'<circle cx="{border_x - 40}" cy="{y2}" r="6" fill="#444"/>\n'
+            f'<line x1="{border_x - 40}" y1="{y2}" x2="{border_x}" y2="{y2}" stroke="#444" '
+            'stroke-width="1.5" marker-end="url(#tip)"/>\n'
+        ) + label(edge.name, border_x - 20, y2 - 8)
+    x1, y1 = ALLOCATION_PLACES[edge.old]
+    is_pair = edge.old in ALLOCATION_NEXT[edge.new]
+    dashed = edge.new in {Status.FAILED, Status.RELEASE_FAILED}
+    line = arrow(ALLOCATION_PLACES, (edge.old, edge.new), is_pair, dashed=dashed)
+    if y1 == y2:
+        return line + label(edge.name, (x1 + x2) // 2, y1 - 8)
+    beside = -28 if is_pair and edge.old > edge.new else 28
+    return line + label(edge.name, x1 + beside, (y1 + y2) // 2)
+
+
+def label(name: str, x: int, y: int) -> str:
+    """The name of an edge."""
+    return f'<text x="{x}" y="{y}" text-anchor="middle" font-size="12">{name}</text>\n'
+
+
+def member_docs(kind: type[StrEnum]) -> dict[str, str]:
+    """The docstring under each member of an enumeration."""
+    lines = inspect.getsource(kind).splitlines()
+    return {
+        above.strip().partition(" = ")[0]: below.strip().strip('"')
+        for above, below in itertools.pairwise(lines)
+        if " = " in above and below.strip().startswith('"""')
+    }
 
 
 def error_page() -> str:
@@ -304,15 +437,23 @@ def events_page() -> str:
     return NOTICE + EVENTS_INTRODUCTION + table(header, rows)
 
 
+def openapi() -> str:
+    """The API, for programs."""
+    return json.dumps(bare().openapi(), indent=1, sort_keys=True) + "\n"
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "states.md": states,
     "states.svg": diagram,
+    "allocation-states.md": allocation_states,
+    "allocation-states.svg": allocation_diagram,
     "errors.md": error_page,
     "config.md": config_page,
     "cli.md": cli_page,
     "columns.md": column_page,
     "metrics.md": metrics_page,
     "events.md": events_page,
+    "openapi.json": openapi,
 }
 
 if __name__ == "__main__":

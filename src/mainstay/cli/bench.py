@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -131,6 +132,31 @@ def placement(
     demands = bench_placement.demands_of(demand)
     frame = _frame("placement", {"workloads": names, "demands": demands, "seeds": seeds})
     bench_placement.run(frame, trace=trace, names=names, demands=demands, seeds=seeds)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def allocations(
+    *,
+    requests: Annotated[int, typer.Option(min=1, help="Requests that race.")] = 100_000,
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes of eight GPUs.")] = 250,
+    clients: Annotated[int, typer.Option(min=1, max=150, help="Requests under way at once.")] = 32,
+    processes: Annotated[int, typer.Option(min=1, max=64, help="Processes they are in.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same requests.")] = 1,
+    database: Annotated[
+        str | None, typer.Option(help="URL of an empty PostgreSQL; else an embedded one.")
+    ] = None,
+    dump: Annotated[Path | None, typer.Option(help="Write the time of every call here.")] = None,
+    one_line: JsonOption = False,
+) -> int:
+    """Create and release on a real PostgreSQL, events to a consumer, and no GPU given twice."""
+    from mainstay.bench import allocations as bench_allocations
+
+    size = bench_allocations.Size(
+        requests=requests, nodes=nodes, clients=clients, processes=processes, seed=seed
+    )
+    frame = _frame("allocations", asdict(size))
+    bench_allocations.run(frame, size=size, database=database, dump=dump)
     return _print(frame, one_line=one_line)
 
 

@@ -47,6 +47,14 @@ COMMANDS: Final[dict[str, Command]] = {
     "retire": Command(
         "mainstay.cli.control", "give up the record of a Failed machine", "retire_app"
     ),
+    "tenancy": Command("mainstay.cli.tenancy", "begin with tenants: catalogue, project, keys"),
+    "api": Command("mainstay.cli.tenancy", "serve tenants, administrators and node agents", "api"),
+    "relay": Command("mainstay.cli.tenancy", "take events from the outbox to the bus", "relay"),
+    "worker": Command("mainstay.cli.tenancy", "provision and release allocations", "worker"),
+    "biller": Command("mainstay.cli.tenancy", "charge for what is active", "biller"),
+    "notifier": Command("mainstay.cli.tenancy", "write down what people are told", "notifier"),
+    "alloc": Command("mainstay.cli.alloc", "ask for GPUs, watch them, give them back"),
+    "admin": Command("mainstay.cli.admin", "nodes, events, money and what got stuck"),
     "warm": Command("mainstay.cli.warm", "compile the engine's inner loops once"),
     "config": Command(
         "mainstay.cli.config", "show the settings in effect and where each comes from"

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from mainstay.config.api import ApiConfig
 from mainstay.config.provider import (
     Ec2ProviderConfig,
     OwnProviderConfig,
@@ -29,6 +30,7 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "provider_static": StaticProviderConfig,
     "provider_ec2": Ec2ProviderConfig,
     "provider_serve": OwnProviderConfig,
+    "api": ApiConfig,
 }
 
 FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
@@ -40,7 +42,7 @@ TEXTS: Final = tuple[str, ...]
 """The kind of a setting that is a list: an array in the file, commas in the environment."""
 
 OUTSIDE_SETTINGS: Final = frozenset({
-    FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER",
+    FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER", "MAINSTAY_KEY",
     "MAINSTAY_REQUIRE_ALL", "MAINSTAY_SOAK",
 })  # fmt: skip
 """Variables of ours that name places or modes and are not fields of a section."""
@@ -124,6 +126,13 @@ def contexts_file(environment: Mapping[str, str] | None = None) -> Path:
     variables = os.environ if environment is None else environment
     base = variables.get("XDG_CONFIG_HOME")
     return (Path(base) if base else Path.home() / ".config") / "mainstay" / "contexts.toml"
+
+
+def outside(name: str, environment: Mapping[str, str] | None = None) -> str | None:
+    """One of `OUTSIDE_SETTINGS`, if it is set and not empty."""
+    if name not in OUTSIDE_SETTINGS:
+        raise AssertionError(f"not a variable of ours: {name}")
+    return (os.environ if environment is None else environment).get(name) or None
 
 
 def variable_name(section: str, field: str) -> str:

@@ -1,6 +1,7 @@
 """The order in which nodes are taken for a request. A pure function: same views, same order."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from mainstay.tenancy.placement.buddy import PartitionTree, span
@@ -46,18 +47,44 @@ def ranked(sku: Sku, gpus: int, nodes: Iterable[NodeView], outlook: Outlook) -> 
 
 
 def _slice(node: NodeView, want: Want, outlook: Outlook) -> Choice | None:
-    if want.cpu_milli > node.cpu_milli or want.memory_mib > node.memory_mib:
+    room = _Room(node.cpu_milli, node.memory_mib, node.tree, node.numa, node.partitioned)
+    cut = _cut(room, want, outlook)
+    return None if cut is None else Choice(cut.numa_nodes, cut.added_waste, node.id, cut.slots)
+
+
+class _Room(NamedTuple):
+    """All of a node that says how good it is for a request: many nodes have the same."""
+
+    cpu_milli: int
+    memory_mib: int
+    tree: PartitionTree
+    numa: tuple[int, ...]
+    partitioned: bool
+
+
+class _Cut(NamedTuple):
+    """A `Choice` on any node with this room."""
+
+    numa_nodes: int
+    added_waste: float
+    slots: tuple[int, ...]
+
+
+@lru_cache(maxsize=8192)
+def _cut(room: _Room, want: Want, outlook: Outlook) -> _Cut | None:
+    if want.cpu_milli > room.cpu_milli or want.memory_mib > room.memory_mib:
         return None
-    slots = _slots(node, want.gpus)
+    slots = _slots(room, want.gpus)
     if slots is None:
         return None
-    rest = PartitionTree.of(len(node.slots), set(_free(node.tree)) - set(slots))
-    room = (node.cpu_milli, node.memory_mib)
-    left = (node.cpu_milli - want.cpu_milli, node.memory_mib - want.memory_mib)
-    before = _waste(room, node.tree, outlook, partitioned=node.partitioned)
-    after = _waste(left, rest, outlook, partitioned=node.partitioned)
-    tidy = TIDY * node.tree.free_count
-    return Choice(span(slots, node.numa), after - before + tidy, node.id, slots)
+    tree, partitioned = room.tree, room.partitioned
+    rest = PartitionTree.of(tree.size, set(_free(tree)) - set(slots))
+    had = (room.cpu_milli, room.memory_mib)
+    left = (room.cpu_milli - want.cpu_milli, room.memory_mib - want.memory_mib)
+    before = _waste(had, tree, outlook, partitioned=partitioned)
+    after = _waste(left, rest, outlook, partitioned=partitioned)
+    tidy = TIDY * tree.free_count
+    return _Cut(span(slots, room.numa), after - before + tidy, slots)
 
 
 def _waste(
@@ -72,12 +99,12 @@ def _waste(
     return stranded(room, value, beside) + loss
 
 
-def _slots(node: NodeView, count: int) -> tuple[int, ...] | None:
-    if node.partitioned:
-        block = node.tree.choose(count, node.numa)
+def _slots(room: _Room, count: int) -> tuple[int, ...] | None:
+    if room.partitioned:
+        block = room.tree.choose(count, room.numa)
         return None if block is None else block.slots
-    free = _free(node.tree)
-    return _beside(free, count, node.numa) if len(free) >= count else None
+    free = _free(room.tree)
+    return _beside(free, count, room.numa) if len(free) >= count else None
 
 
 def _free(tree: PartitionTree) -> tuple[int, ...]:

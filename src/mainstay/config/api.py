@@ -1,0 +1,88 @@
+"""Settings of `mainstay api`, `relay`, `worker`, `biller` and `notifier`."""
+
+from dataclasses import dataclass
+
+from mainstay.config.require import PORT_MAX, is_address, require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiConfig:
+    """What the processes of tenancy have in common: each is given all of it."""
+
+    listen: str = "127.0.0.1:8800"
+    """Where the API is; port 0 picks a free one."""
+
+    agents: str = "127.0.0.1:8801"
+    """Where node agents are listened to, by mutual TLS."""
+
+    agents_name: str = ""
+    """Host names and addresses by which agents know that listener, with commas between."""
+
+    http: str = ""
+    """Where /healthz, /readyz and /metrics of the other processes are, on loopback."""
+
+    database: str = ""
+    """The URL of a PostgreSQL; empty: an embedded one, below the home directory."""
+
+    bus: str = ""
+    """The URL of a NATS server; empty: the database carries events."""
+
+    tls_cert: str = ""
+    """The certificate of the API, in PEM; without one it is on loopback only."""
+
+    tls_key: str = ""
+    """Its private key, in PEM."""
+
+    rate_per_s: float = 50.0
+    """How often one caller may call, each second."""
+
+    rate_burst: int = 200
+    """How many calls of one caller are taken at once."""
+
+    connections_max: int = 24
+    """Of one process to the database."""
+
+    silent_s: float = 120.0
+    """A node whose agent says nothing for so long gets nothing new."""
+
+    simulate: str = ""
+    """Nodes whose agent is simulated in this process, with commas between."""
+
+    simulate_phase_s: float = 0.2
+    """How long a phase of a simulated agent takes."""
+
+    oidc_issuer: str = ""
+    """Whose tokens are believed; empty: API keys only."""
+
+    oidc_audience: str = "mainstay"
+    """For whom a token must be."""
+
+    oidc_jwks: str = ""
+    """The file with the issuer's public keys."""
+
+    oidc_role_claim: str = "mainstay_role"
+    """The claim that says tenant, member, admin or readonly."""
+
+    oidc_project_claim: str = "mainstay_project"
+    """The claim that says which project."""
+
+    def __post_init__(self) -> None:
+        for name in ("listen", "agents", "http"):
+            address = getattr(self, name)
+            require(
+                is_address(address) or (name == "http" and not address),
+                f"api.{name} must be HOST:PORT, the port at most {PORT_MAX}: {address}",
+            )
+        require(self.rate_per_s > 0, "api.rate_per_s must be above 0")
+        require(self.rate_burst >= 1, "api.rate_burst must be at least 1")
+        require(self.connections_max >= 4, "api.connections_max must be at least 4")
+        require(self.silent_s > 0, "api.silent_s must be above 0")
+        require(self.simulate_phase_s >= 0, "api.simulate_phase_s must not be negative")
+        require(
+            bool(self.tls_cert) == bool(self.tls_key),
+            "api.tls_cert and api.tls_key belong together: give both or none",
+        )
+        require(
+            not self.oidc_issuer or bool(self.oidc_jwks),
+            "api.oidc_issuer needs api.oidc_jwks, the file with its keys",
+        )

@@ -1,0 +1,183 @@
+"""`mainstay api`: the API and the listener for node agents, and on request all the rest."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from fastapi import FastAPI
+from typing_extensions import override
+
+from mainstay.config.api import ApiConfig
+from mainstay.model.errors import Rejected
+from mainstay.processes.announce import announced
+from mainstay.processes.tenancy import Around, Ground, alongside, standing, until_told
+from mainstay.processes.tenancy_parts import PARTS, SimulatedNode, housekeeping
+from mainstay.tenancy.authority import Authority, new_key
+from mainstay.tenancy.http import agents, app
+from mainstay.tenancy.http.caller import Parts
+from mainstay.tenancy.http.handshake import CertificateProtocol
+from mainstay.tenancy.http.limits import RateLimit
+from mainstay.tenancy.http.tokens import Issuer, Tokens
+from mainstay.tenancy.private_files import private_folder
+from mainstay.wire.tls import is_loopback
+
+CLOSING_S: Final = 1
+"""Streams that are still open at the end are cut after this."""
+
+
+async def serve_api(config: ApiConfig, around: Around, *, everything: bool) -> None:
+    """Until a signal. `everything`: relay, worker, biller and notifier are in here, too."""
+    if not config.tls_cert and not is_loopback(config.listen):
+        message = (
+            f"the API is served on loopback only without a certificate, not at {config.listen}"
+        )
+        raise Rejected(f"{message}: give --tls-cert and --tls-key")
+    async with AsyncExitStack() as stack:
+        stop = await stack.enter_async_context(until_told())
+        ground = await stack.enter_async_context(standing(config, around))
+        parts = parts_of(ground)
+        authority = ground.authority()
+        at = await stack.enter_async_context(_public(ground, parts))
+        agents_at = await stack.enter_async_context(_for_agents(ground, parts, authority))
+        background = _background(ground, everything, agents_at, authority)
+        await stack.enter_async_context(alongside(background))
+        scheme = "https" if config.tls_cert else "http"
+        addresses = {"api": f"{scheme}://{at}", "agents": f"https://{agents_at}"}
+        facts = {"addresses": addresses, "parts": sorted(background)}
+        stack.enter_context(announced(around.home, "api", at.rpartition(":")[2], facts))
+        around.say(f"The API is at {addresses['api']}, agents at {addresses['agents']}.")
+        around.say(f"Running here: {', '.join(background)}. Ctrl-C stops it.")
+        await stop.wait()
+    around.say("Stopped.")
+
+
+def parts_of(ground: Ground) -> Parts:
+    """What the routes are given."""
+    config = ground.config
+    tokens = None
+    if config.oidc_issuer:
+        issuer = Issuer(
+            issuer=config.oidc_issuer,
+            audience=config.oidc_audience,
+            jwks=Path(config.oidc_jwks),
+            role_claim=config.oidc_role_claim,
+            project_claim=config.oidc_project_claim,
+        )
+        tokens = Tokens(issuer, ground.clock)
+    rate = RateLimit(ground.clock, per_s=config.rate_per_s, burst=config.rate_burst)
+    return Parts(
+        pool=ground.pool,
+        ids=ground.ids,
+        bell=ground.bell,
+        rate=rate,
+        clock=ground.clock,
+        tokens=tokens,
+        signer=ground.signer,
+    )
+
+
+def _background(
+    ground: Ground, everything: bool, agents_at: str, authority: Authority
+) -> dict[str, Callable[[], Awaitable[object]]]:
+    found: dict[str, Callable[[], Awaitable[object]]] = {
+        "housekeeping": lambda: housekeeping(ground)
+    }
+    if everything:
+        found |= {name: _bound(part, ground) for name, part in PARTS.items()}
+    for node in filter(None, ground.config.simulate.split(",")):
+        simulated = SimulatedNode(ground, node.strip(), f"https://{agents_at}", authority.pem)
+        found[f"agent of {node.strip()}"] = simulated.run
+    return found
+
+
+def _bound(
+    part: Callable[[Ground], Awaitable[None]], ground: Ground
+) -> Callable[[], Awaitable[object]]:
+    return lambda: part(ground)
+
+
+@asynccontextmanager
+async def _public(ground: Ground, parts: Parts) -> AsyncIterator[str]:
+    served = app.build(parts, ground.metrics.registry)
+    more: dict[str, Any] = {}
+    if ground.config.tls_cert:
+        more = {"ssl_certfile": ground.config.tls_cert, "ssl_keyfile": ground.config.tls_key}
+    async with _serving(served, ground.config.listen, more) as at:
+        yield at
+
+
+@asynccontextmanager
+async def _for_agents(ground: Ground, parts: Parts, authority: Authority) -> AsyncIterator[str]:
+    """By mutual TLS, with a certificate of our own authority, made anew at each start."""
+    host = ground.config.agents.rpartition(":")[0].strip("[]")
+    names = [host, *filter(None, ground.config.agents_name.split(","))]
+    folder = private_folder(ground.folder / "listener")
+    key, csr = new_key()
+    for name, content in (
+        ("key.pem", key),
+        ("certificate.pem", authority.issue_server(csr, names).pem),
+        ("authority.pem", authority.pem),
+    ):
+        path = folder / name
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+    more = {
+        "ssl_keyfile": folder / "key.pem",
+        "ssl_certfile": folder / "certificate.pem",
+        "ssl_ca_certs": str(folder / "authority.pem"),
+        "ssl_cert_reqs": ssl.CERT_OPTIONAL,
+        "http": CertificateProtocol,
+    }
+    async with _serving(agents.build(parts, authority), ground.config.agents, more) as at:
+        yield at
+
+
+class _Server(uvicorn.Server):
+    """Signals are the process's own business."""
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+@asynccontextmanager
+async def _serving(served: FastAPI, listen: str, more: dict[str, Any]) -> AsyncIterator[str]:
+    """Serve while the block runs; the address, whose port may have been 0."""
+    with _bound_to(listen) as bound:
+        config = uvicorn.Config(
+            served,
+            log_config=None,
+            log_level="critical",  # a bug is logged by the app, which knows the request
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=CLOSING_S,
+            server_header=False,
+            **{"http": "httptools", **more},
+        )
+        server = _Server(config)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[bound]), name=f"serve {listen}")
+            try:
+                yield f"{listen.rpartition(':')[0]}:{bound.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+
+
+@contextmanager
+def _bound_to(listen: str) -> Iterator[socket.socket]:
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        bound = socket.create_server((host.strip("[]"), int(port)), family=family)
+    except OSError as error:
+        raise Rejected(f"cannot listen at {listen}: {error.strerror}") from error
+    with bound:
+        yield bound

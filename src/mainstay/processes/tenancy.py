@@ -1,0 +1,189 @@
+"""What every process of tenancy stands on: the database, the keys, the bus. Chosen here only."""
+
+import asyncio
+import secrets
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+
+from mainstay.config.api import ApiConfig
+from mainstay.model.errors import MainstayError, Unavailable
+from mainstay.runtime.clock import Clock
+from mainstay.runtime.log import logger
+from mainstay.tenancy import signing
+from mainstay.tenancy.authority import Authority
+from mainstay.tenancy.bell import Bell, listening
+from mainstay.tenancy.bus import Bus
+from mainstay.tenancy.bus_metrics import ConsumerMetrics, RelayMetrics
+from mainstay.tenancy.bus_postgres import PostgresBus
+from mainstay.tenancy.credentials import folder_of
+from mainstay.tenancy.database.connect import Pool, pool_at, transaction
+from mainstay.tenancy.database.embedded import embedded
+from mainstay.tenancy.database.migrate import migrate
+from mainstay.tenancy.ids import Ids, ids_from
+from mainstay.tenancy.private_files import read_private
+from mainstay.tenancy.signing import Signer
+
+PAUSE_S: Final = 1.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a process is given from outside."""
+
+    home: Path
+    clock: Clock
+    say: Say
+    """Prints a line for people."""
+
+
+class Metrics:
+    """What this process counts, in one registry."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.relay = RelayMetrics(self.registry)
+        self.consumer = ConsumerMetrics(self.registry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a process of tenancy is made of."""
+
+    config: ApiConfig
+    around: Around
+    url: str
+    """Of the database, with its password: never print it."""
+
+    pool: Pool
+    bell: Bell
+    bus: Bus
+    ids: Ids
+    signer: Signer
+    metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def clock(self) -> Clock:
+        """Whose time it is."""
+        return self.around.clock
+
+    @property
+    def folder(self) -> Path:
+        """Where keys are."""
+        return folder_of(self.around.home)
+
+    def authority(self) -> Authority:
+        """Who signs certificates of nodes."""
+        return Authority(self.folder / "authority", self.clock)
+
+
+@asynccontextmanager
+async def standing(config: ApiConfig, around: Around) -> AsyncIterator[Ground]:
+    """Everything opened, the schema up to date, a signing key active; closed at the end."""
+    ids = ids_from(around.clock, Random(secrets.randbits(128)))
+    signer = Signer(folder_of(around.home) / "signing")
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(_database(config, around))
+        await asyncio.to_thread(migrate, url)
+        pool = await stack.enter_async_context(pool_at(url, size_max=config.connections_max))
+        async with transaction(pool) as tx:
+            await signing.ensure_active(tx, ids, signer)
+        bell = await stack.enter_async_context(listening(url))
+        bus = await stack.enter_async_context(_bus(config, pool))
+        yield Ground(
+            config=config,
+            around=around,
+            url=url,
+            pool=pool,
+            bell=bell,
+            bus=bus,
+            ids=ids,
+            signer=signer,
+        )
+
+
+@contextmanager
+def _database(config: ApiConfig, around: Around) -> Iterator[str]:
+    """The one that was named, our own, or the one that a process beside us has started."""
+    if config.database:
+        yield config.database
+        return
+    said = folder_of(around.home) / "database"
+    own = embedded(around.home / "postgres")
+    try:
+        server = own.__enter__()
+    except Unavailable:
+        if not said.exists():
+            raise
+        yield read_private(said).decode()
+        return
+    try:
+        _write(said, server.url)
+        yield server.url
+    finally:
+        said.unlink(missing_ok=True)
+        own.__exit__(None, None, None)
+
+
+def _write(path: Path, text: str) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+
+
+@asynccontextmanager
+async def _bus(config: ApiConfig, pool: Pool) -> AsyncIterator[Bus]:
+    if not config.bus:
+        yield PostgresBus(pool)
+        return
+    from mainstay.tenancy.bus_nats import NatsOptions, nats_bus  # noqa: PLC0415 - only where used
+
+    async with nats_bus(NatsOptions(servers=config.bus.split(","))) as bus:
+        yield bus
+
+
+async def kept(name: str, run: Callable[[], Awaitable[object]]) -> None:
+    """Run it again whenever it fails: one part that stumbles does not take the others along."""
+    while True:
+        try:
+            await run()
+        except MainstayError as error:
+            logger(part=name).warning("part_stumbled", error=error.message)
+        except Exception as error:  # noqa: BLE001 - the boundary: a bug costs a pause
+            logger(part=name).error("part_failed", exc_info=error)
+        await asyncio.sleep(PAUSE_S)
+
+
+@asynccontextmanager
+async def until_told() -> AsyncIterator[asyncio.Event]:
+    """An event that is set by SIGTERM or SIGINT."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def alongside(parts: dict[str, Callable[[], Awaitable[object]]]) -> AsyncIterator[None]:
+    """Parts that run while the block does."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(kept(name, run), name=name) for name, run in parts.items()]
+        try:
+            yield
+        finally:
+            for task in running:
+                task.cancel()

@@ -1,0 +1,1 @@
+"""PostgreSQL: one that is given by its URL, or one of our own."""

@@ -1,0 +1,8 @@
+"""Run by alembic: the connection comes from mainstay.tenancy.database.migrate."""
+
+from alembic import context
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, transaction_per_migration=True)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,200 @@
+"""The processes of tenancy, each alone: several of each, each killed, and nothing is lost."""
+
+import itertools
+import json
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import outside
+from mainstay.cli.client import Client
+from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
+from postgres import database_url, server
+from tree import BIN
+
+__all__ = ["database_url", "server"]
+
+PATIENCE_S: Final = 90.0
+_NUMBERS: Final = itertools.count(1)
+PARTS: Final = ("relay", "worker", "biller", "notifier")
+
+
+class Site:
+    """Processes on one database and one home."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.home = home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.at = f"127.0.0.1:{probe.getsockname()[1]}"
+        self._environment = outside.environment(
+            PYTHONPATH=str(outside.ROOT / "src"),
+            MAINSTAY_HOME=str(home),
+            MAINSTAY_API_DATABASE=url,
+            MAINSTAY_API_LISTEN=self.at,
+            MAINSTAY_API_AGENTS="127.0.0.1:0",
+            MAINSTAY_API_SIMULATE="node-a,node-b",
+            MAINSTAY_API_SIMULATE_PHASE_S="0.02",
+            MAINSTAY_SERVER=f"http://{self.at}",
+        )
+
+    def says(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return outside.run([BIN / "mainstay", *words], env=self._environment)
+
+    @contextmanager
+    def runs(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """A process, once it has said that it is at work; killed at the end."""
+        log = self.home / f"{words[0]}-{next(_NUMBERS)}.log"
+        with (
+            log.open("wb") as stream,
+            subprocess.Popen(
+                [BIN / "mainstay", *words], env=self._environment, stdout=stream, stderr=stream
+            ) as process,
+        ):
+            try:
+                _until(lambda: b"Ctrl-C stops it" in log.read_bytes(), log)
+                yield process
+            finally:
+                process.kill()
+
+    def client(self, role: str) -> Client:
+        keys = json.loads((self.home / "tenancy/credentials.json").read_text())
+        return Client(f"http://{self.at}", keys[role])
+
+    def pages(self, part: str) -> str:
+        [said] = list((self.home / "run").glob(f"{part}-*.json"))
+        return str(json.loads(said.read_text())["addresses"]["http"])
+
+
+def _until(holds: Any, about: object = "") -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, f"it never held: {about}"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def site(tmp_path: Path, database_url: str) -> Site:
+    made = Site(tmp_path / "home", database_url)
+    made.home.mkdir()
+    begun = made.says("tenancy", "init")
+    assert begun.returncode == 0, begun.stderr
+    return made
+
+
+def created(client: Client) -> str:
+    body = {"sku": "h200-sxm-slice", "gpus": 1, "region": "region-1"}
+    return str(client.post("/allocations", body)["allocation_id"])
+
+
+def reached(client: Client, allocation: str, status: str) -> None:
+    _until(lambda: client.get(f"/allocations/{allocation}")["status"] == status, status)
+
+
+def test_the_parts_run_alone_with_health_and_metrics_and_survive_being_killed(site: Site) -> None:
+    """Each part is killed with kill -9 while there is work, and started again."""
+    with ExitStack() as stack:
+        api = stack.enter_context(site.runs("api"))
+        client = site.client("tenant")
+        waiting = created(client)  # nobody works yet: it is kept
+        parts = {
+            part: stack.enter_context(site.runs(part, "--http", "127.0.0.1:0")) for part in PARTS
+        }
+        reached(client, waiting, "active")
+        for part in PARTS:
+            at = site.pages(part)
+            for page in ("healthz", "readyz", "metrics"):
+                with urllib.request.urlopen(f"http://{at}/{page}", timeout=5) as answer:
+                    assert answer.status == 200
+        for part, process in parts.items():
+            made = created(client)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            stack.enter_context(site.runs(part))
+            reached(client, made, "active")
+        api.send_signal(signal.SIGKILL)
+        api.wait()
+        stack.enter_context(site.runs("api"))
+        client.post(f"/allocations/{waiting}/release")
+        reached(client, waiting, "released")
+        told = [
+            notice["event_type"]
+            for notice in client.get("/notices", allocation_id=waiting)["items"]
+        ]
+        _until(lambda: len(client.get("/notices", allocation_id=waiting)["items"]) == 4)
+        assert told[:2] == ["provisioning.requested", "provisioning.active"]
+        assert site.client("admin").get("/admin/outbox/failed")["items"] == []
+
+
+def test_a_signal_stops_the_api_with_a_stream_open_and_nothing_is_left_behind(site: Site) -> None:
+    with site.runs("api", "--all") as process:
+        events = site.client("tenant").events("/notices/stream")
+        made = created(site.client("tenant"))
+        assert next(events)["allocation_id"] == made
+
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(timeout=30) == 0
+        assert list((site.home / "run").iterdir()) == []
+        assert not _is_open(site.at)
+
+
+def _is_open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+class TestCommands:
+    def test_errors_of_the_server_are_one_line_with_the_right_code(self, site: Site) -> None:
+        away = site.says("alloc", "list")
+        with site.runs("api"):
+            wrong = site.says("alloc", "create", "--sku", "x", "--region", "region-1")
+            none = site.says("alloc", "show", "alc_none")
+            listed = site.says("alloc", "list", "-o", "json")
+
+        assert away.returncode == 3
+        assert "is `mainstay api` running?" in away.stderr
+        assert wrong.returncode == none.returncode == 1
+        assert "sku_unavailable" in wrong.stderr
+        assert "allocation_not_found" in none.stderr
+        assert all(ended.stderr.count("\n") == 1 for ended in (away, wrong, none))
+        assert json.loads(listed.stdout) == []
+
+    def test_init_twice_changes_nothing_and_keys_are_for_us_alone(self, site: Site) -> None:
+        path = site.home / "tenancy/credentials.json"
+        before = path.read_text()
+
+        again = site.says("tenancy", "init")
+
+        assert "Catalogue: nothing new." in again.stdout
+        assert path.read_text() == before
+        assert path.stat().st_mode & 0o077 == 0
+
+    def test_the_client_raises_what_the_server_says(self, site: Site) -> None:
+        with site.runs("api"):
+            with pytest.raises(NoCapacity):
+                site.client("tenant").post(
+                    "/allocations", {"sku": "h200-sxm-slice", "gpus": 3, "region": "region-1"}
+                )
+            with pytest.raises(Rejected, match="token_invalid"):
+                Client(f"http://{site.at}", "msk_wrong").get("/me")
+        with pytest.raises(Unavailable):
+            site.client("tenant").get("/me")
+        with pytest.raises(MainstayError, match="not an address"):
+            Client("nowhere", "k").get("/me")
+
+
+def test_an_api_beyond_loopback_needs_a_certificate(site: Site) -> None:
+    ended = site.says("api", "--listen", "0.0.0.0:0")
+
+    assert ended.returncode == 1
+    assert "on loopback only without a certificate" in ended.stderr
