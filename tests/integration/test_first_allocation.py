@@ -1,8 +1,13 @@
 """The tutorial of tenancy, from its first line to its last, as a newcomer types it."""
 
+import shutil
 import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 import outside
 import pages
@@ -32,7 +37,16 @@ def around(home: Path) -> dict[str, str]:
     )
 
 
-def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Where a database can run as anybody, and which is gone afterwards with all that is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="mainstay-home-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path, home: Path) -> None:
     blocks = pages.blocks(PAGE.read_text())
     script = "".join(block.text for block in blocks if block.info == TOGETHER)
     expected = [
@@ -47,7 +61,7 @@ def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     ended = outside.run(
         ["bash", "-eu", "-o", "pipefail", "-m", "-c", guard + script],
         cwd=tmp_path,
-        env=around(tmp_path / "home"),
+        env=around(home),
         timeout_s=240,
     )
 

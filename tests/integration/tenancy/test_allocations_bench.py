@@ -100,9 +100,9 @@ def stage(database_url: str) -> Iterator[Stage]:  # noqa: F811
             database.execute(
                 """insert into allocations (id, project_id, account_id, requested_by, sku, gpus,
                        region, capacity_shape, node_id, price_minor, currency, status,
-                       correlation_id)
+                       correlation_id, created_at)
                    values (%s, 'prj_1', 'acc_1', 'usr', %s, 1, %s, 'gpu_slice', 'node-00001', 450,
-                           'USD', 'requested', 'cor')""",
+                           'USD', 'requested', 'cor', clock_timestamp())""",
                 [name, ground.SLICE, ground.REGION],
             )
         claim(database, "alc_one", 0)

@@ -136,7 +136,7 @@ async def grow_old(pool: Pool, seconds: float) -> None:
 
 def test_who_takes_over_from_the_dead_finds_what_the_dead_has_made(database_url: str) -> None:
     async def scenario(pool: Pool) -> None:
-        await node(pool)
+        await node(pool, free=[0])  # what the dead has made is all there is
         first = await idempotency.claim(pool, NEW, CALL)
         assert isinstance(first, Claim)
         made = await creation.requested(pool, first.ids(NEW), order())  # and dies before it says so
