@@ -23,6 +23,7 @@ from mainstay.model.state import EDGES, NEXT, RULES, State
 from mainstay.shard.events import EVENTS
 from mainstay.shard.metric_rows import OWN, PREFIX, MetricRow
 from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.tenancy import events_doc
 from mainstay.tenancy.http.app import bare
 from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
 from mainstay.tenancy.states import HOLDING, Edge, Status
@@ -454,6 +455,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "events.md": events_page,
     "openapi.json": openapi,
+    "events.asyncapi.json": events_doc.text,
 }
 
 if __name__ == "__main__":
