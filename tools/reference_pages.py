@@ -7,32 +7,27 @@ import dataclasses
 import inspect
 import itertools
 import json
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
+from drawing import WIDTH, arrow, box, drawing
 from mainstay.cli.main import COMMANDS
 from mainstay.config.load import SECTIONS, variable_name
 from mainstay.inventory.columns import COLD, HOT, Column
 from mainstay.model import errors
 from mainstay.model.machine import MachineRule
 from mainstay.model.state import EDGES, NEXT, RULES, State
-from mainstay.shard.events import EVENTS
-from mainstay.shard.metric_rows import OWN, PREFIX, MetricRow
-from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.tenancy import events_doc
 from mainstay.tenancy.http.app import bare
 from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
 from mainstay.tenancy.states import HOLDING, Edge, Status
 from mainstay.tenancy.states import NEXT as ALLOCATION_NEXT
-
-Drawn = TypeVar("Drawn", State, Status)
+from page_parts import NOTICE, docs_below, table
+from shard_pages import events_page, metrics_page
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
-NOTICE = "<!-- Made by tools/reference_pages.py from the code: `make docs` writes it anew. -->\n\n"
 
 
 def main() -> int:
@@ -54,12 +49,6 @@ def current(name: str) -> str | None:
     """What the page says now."""
     path = PAGES / name
     return path.read_text(encoding="utf-8") if path.exists() else None
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
 
 
 def states() -> str:
@@ -105,7 +94,6 @@ PLACES = {
     State.IDLE: (490, 200), State.FAILED: (490, 55),
     State.CONFIGURING: (730, 55), State.DRAINING: (750, 345), State.CONFIGURED: (890, 200),
 }  # fmt: skip
-WIDTH, HEIGHT = 150, 46
 FILLS = {"stable": "#d7f0df", "transitional": "#fdf0cf", "terminal": "#f8d7d7"}
 
 
@@ -119,60 +107,6 @@ def diagram() -> str:
         box(str(state), at, FILLS[RULES[state].kind.value]) for state, at in PLACES.items()
     )
     return drawing("States of a machine and the legal edges between them", 400, edges + boxes)
-
-
-def drawing(title: str, height: int, inside: str) -> str:
-    """A picture with our arrow heads on white."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" role="img" '
-        'font-family="sans-serif" font-size="15">\n'
-        f"<title>{title}</title>\n"
-        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
-        'markerHeight="8" orient="auto"><path d="M0 0L10 5L0 10z" fill="#444"/></marker></defs>\n'
-        f'<rect width="980" height="{height}" fill="#ffffff"/>\n'
-        f"{inside}</svg>\n"
-    )
-
-
-def box(name: str, at: tuple[int, int], fill: str) -> str:
-    """One state."""
-    x, y = at
-    return (
-        f'<rect x="{x - WIDTH // 2}" y="{y - HEIGHT // 2}" width="{WIDTH}" height="{HEIGHT}" '
-        f'rx="9" fill="{fill}" stroke="#444"/>\n'
-        f'<text x="{x}" y="{y + 5}" text-anchor="middle">{name}</text>\n'
-    )
-
-
-def arrow(
-    places: Mapping[Drawn, tuple[int, int]],
-    edge: tuple[Drawn, Drawn],
-    is_pair: bool,
-    *,
-    dashed: bool,
-) -> str:
-    """A straight line from border to border; the two ways of a pair lie side by side."""
-    (x1, y1), (x2, y2) = places[edge[0]], places[edge[1]]
-    if is_pair:
-        shift = 12 if edge[0] < edge[1] else -12
-        x1, x2, y1, y2 = (
-            (x1, x2, y1 + shift, y2 + shift) if y1 == y2 else (x1 + shift, x2 + shift, y1, y2)
-        )
-    start, end = border(x1, y1, x2, y2), border(x2, y2, x1, y1)
-    dash = ' stroke-dasharray="5 4"' if dashed else ""
-    return (
-        f'<line x1="{start[0]:.0f}" y1="{start[1]:.0f}" x2="{end[0]:.0f}" y2="{end[1]:.0f}" '
-        f'stroke="#444" stroke-width="1.5"{dash} marker-end="url(#tip)"/>\n'
-    )
-
-
-def border(x: int, y: int, toward_x: int, toward_y: int) -> tuple[float, float]:
-    """Where the line to another place leaves the box."""
-    dx, dy = toward_x - x, toward_y - y
-    scale = min(
-        WIDTH / 2 / abs(dx) if dx else float("inf"), HEIGHT / 2 / abs(dy) if dy else float("inf")
-    )
-    return x + dx * scale, y + dy * scale
 
 
 def allocation_states() -> str:
@@ -339,17 +273,6 @@ def field_docs(kind: type) -> dict[str, str]:
     return docs_below([c for c in reversed(kind.__mro__) if dataclasses.is_dataclass(c)])
 
 
-def docs_below(classes: Iterable[type]) -> dict[str, str]:
-    """The one-line docstrings in these classes, by the name that stands above each."""
-    lines = [line for c in classes for line in inspect.getsource(c).splitlines()]
-    docs = {}
-    for above, below in itertools.pairwise(lines):
-        name = re.split("[:=]", above.strip())[0].strip()
-        if below.strip().startswith('"""') and name.isidentifier():
-            docs[name] = below.strip().strip('"')
-    return docs
-
-
 def cli_page() -> str:
     """The commands and the exit codes."""
     rows = [(f"`mainstay {name}`", command.help) for name, command in COMMANDS.items()]
@@ -381,61 +304,6 @@ def column_page() -> str:
         + table(header, rows(HOT)) + "\n## Cold\n\n" + table(header, rows(COLD))
         + "\nIds and host references lie in byte arenas beside these.\n"
     )  # fmt: skip
-
-
-METRICS_INTRODUCTION = """# Metrics of a shard
-
-At `/metrics` of its HTTP address. No machine, cluster or need is ever the value of a label.
-[Events](events.md) are counted besides, each under the name in its row there. The file
-`deploy/prometheus/bigfleet-names.rules.yml` gives Prometheus the same under the names that BigFleet
-has.
-
-"""
-
-
-def metrics_page() -> str:
-    """Every metric of a shard, and the words that its labels take."""
-
-    def row(each: MetricRow) -> tuple[str, str, str, str]:
-        labels = ", ".join(f"`{label}`" for label in each.labels)
-        return f"`{each.full_name}`", each.kind.value, labels, each.help
-
-    def words(kind: type[Disposition] | type[Outcome]) -> str:
-        docs = docs_below([kind])
-        return table(("word", "meaning"), [(f"`{w.value}`", docs.get(w.name, "")) for w in kind])
-
-    return "".join((
-        NOTICE,
-        METRICS_INTRODUCTION,
-        table(("metric", "kind", "labels", "meaning"), map(row, OWN)),
-        "\n## Dispositions\n\n", words(Disposition),
-        "\n## Outcomes of what was executed\n\n", words(Outcome),
-    ))  # fmt: skip
-
-
-EVENTS_INTRODUCTION = """# Events of a shard
-
-What a shard notices beside its actions. Each is a line of the log under its own name, at its level,
-and a counter; the audited ones are lines of the [audit log](../how-to/read-the-audit-log.md) too.
-
-"""
-
-
-def events_page() -> str:
-    """Every event and how it is treated."""
-    rows = [
-        (
-            f"`{event.value}`",
-            rule.level.value,
-            f"`{PREFIX}{rule.counter}_total`",
-            f"`{rule.label}`" if rule.label else "",
-            "yes" if rule.audited else "",
-            rule.help,
-        )
-        for event, rule in EVENTS.items()
-    ]
-    header = ("event", "level", "counter", "label", "audited", "what is counted")
-    return NOTICE + EVENTS_INTRODUCTION + table(header, rows)
 
 
 def openapi() -> str:
