@@ -3,6 +3,7 @@
 No magic: a test that is skipped says why on a line, and the summary lists them all.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -65,6 +66,12 @@ def _check_data(path: str) -> None:
     directory = outside.data_directory()
     if directory is None or not (directory / path).exists():
         pytest.skip(f"data is absent: {path}")
+
+
+def pytest_sessionfinish() -> None:
+    """Stop the servers that tests have started, in every worker."""
+    if "postgres" in sys.modules:
+        sys.modules["postgres"].stop()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,14 +1,16 @@
 """A real PostgreSQL for tests: one server per worker of a run, a fresh database per test.
 
 The schema is made once, in a template; a database of its own costs a test some milliseconds.
-Import the fixtures where they are used: `from postgres import database_url, server`.
+Import the fixtures where they are used: `from postgres import database_url, server`. Every module
+that does has fixtures of its own, and all of them are given the same server.
 """
 
+import functools
 import itertools
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -21,20 +23,30 @@ from mainstay.tenancy.database.migrate import migrate
 
 TEMPLATE: Final = "migrated"
 _NUMBERS: Final = itertools.count(1)
+_STARTED: Final = ExitStack()
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def server() -> Server:
     """The server, with a template that has the schema."""
+    return running()
+
+
+@functools.cache
+def running() -> Server:
+    """Started when the first test asks for it, stopped by `stop` when the run is over."""
     folder = Path(tempfile.mkdtemp(prefix="mainstay-pg-"))
     folder.chmod(0o755)  # ours: a server that runs as somebody else must get in
-    try:
-        with embedded(folder, settings=QUICK) as running:
-            _execute(running.url, f"create database {TEMPLATE}")
-            migrate(named(running.url, TEMPLATE))
-            yield running
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    _STARTED.callback(shutil.rmtree, folder, ignore_errors=True)
+    started = _STARTED.enter_context(embedded(folder, settings=QUICK))
+    _execute(started.url, f"create database {TEMPLATE}")
+    migrate(named(started.url, TEMPLATE))
+    return started
+
+
+def stop() -> None:
+    """Called once, at the end of the run."""
+    _STARTED.close()
 
 
 QUICK: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
