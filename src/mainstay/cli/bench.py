@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 
 from mainstay.bench.frame import Bench
 from mainstay.cli import exits
+from mainstay.cli.options import Option, takes
 from mainstay.runtime.clock import SystemClock
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -136,26 +136,28 @@ def placement(
 
 
 @app.command()
+@takes(
+    Option("requests", int, "Requests that race.", 100_000, least=1),
+    Option("nodes", int, "Nodes of eight GPUs.", 250, least=1),
+    Option("clients", int, "Requests under way at once.", 32, least=1),
+    Option("processes", int, "Processes they are in.", 2, least=1),
+    Option("seed", int, "The same seed, the same requests.", 1, least=0),
+)
 def allocations(
-    *,
-    requests: Annotated[int, typer.Option(min=1, help="Requests that race.")] = 100_000,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of eight GPUs.")] = 250,
-    clients: Annotated[int, typer.Option(min=1, max=150, help="Requests under way at once.")] = 32,
-    processes: Annotated[int, typer.Option(min=1, max=64, help="Processes they are in.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same requests.")] = 1,
     database: Annotated[
         str | None, typer.Option(help="URL of an empty PostgreSQL; else an embedded one.")
     ] = None,
     dump: Annotated[Path | None, typer.Option(help="Write the time of every call here.")] = None,
     one_line: JsonOption = False,
+    **given: int,
 ) -> int:
     """Create and release on a real PostgreSQL, events to a consumer, and no GPU given twice."""
     from mainstay.bench import allocations as bench_allocations
 
-    size = bench_allocations.Size(
-        requests=requests, nodes=nodes, clients=clients, processes=processes, seed=seed
+    size = bench_allocations.Size(**given)
+    frame = _frame(
+        "allocations", {**given, "database": "embedded" if database is None else "given"}
     )
-    frame = _frame("allocations", asdict(size))
     bench_allocations.run(frame, size=size, database=database, dump=dump)
     return _print(frame, one_line=one_line)
 

@@ -27,6 +27,9 @@ ROUNDS_MAX: Final = 20
 NODES_PER_ROUND_MAX: Final = 16
 """After so many nodes what was read at a glance is too old: read again."""
 
+IN_ORDER_MAX: Final = 3
+"""After so many that have filled up, others are right ahead of us: go on from the other end."""
+
 
 class SkuUnavailable(NoCapacity):
     """Nothing that could be given now; `details` says why and what else there is."""
@@ -94,7 +97,7 @@ async def request(pool: Pool, ids: Ids, order: Order) -> Row:
             choices = _best(ask, known, seen)
             if not _is_settled(ask, choices, seen):
                 choices = _best_or_refusal(ask, known, await candidates.everything(tx))
-        nodes = [choice.node for choice in choices[:NODES_PER_ROUND_MAX]]
+        nodes = [choice.node for choice in choices[: candidates.AT_A_GLANCE]]
         placed = await _first_that_holds(_Trial(pool, ids, order, ask, known), nodes)
         if placed is not None:
             return placed
@@ -186,7 +189,9 @@ async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
     None: all of them have filled up meanwhile.
     """
     left = list(nodes)
-    while left:
+    for tried in range(min(len(nodes), NODES_PER_ROUND_MAX)):
+        if tried == IN_ORDER_MAX:
+            left.reverse()
         try:
             return await _on_one_of(trial, left)
         except _Full as full:

@@ -1,4 +1,4 @@
-"""The allocations bench runs here once, small: its keys, its fixture, its checks; never its times."""
+"""The allocations bench runs here once, small: keys, fixture, checks; never its times."""
 
 import io
 import json
