@@ -5,6 +5,7 @@ takes a step, or after what the step did is committed and before the engine has 
 """
 
 import asyncio
+import functools
 import json
 import os
 import signal
@@ -74,10 +75,16 @@ TEMPLATE: Final = "migrated_for_workers"
 
 @pytest.fixture(scope="session")
 def worker_template(server: Server) -> str:
-    """The schema with the engine's own tables, made once."""
-    with psycopg.connect(server.url, autocommit=True) as connection:
+    """The schema with the engine's own tables."""
+    return _template_on(server.url)
+
+
+@functools.cache
+def _template_on(url: str) -> str:
+    """Made once for all modules that ask."""
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"create database {TEMPLATE} template migrated")
-    DBOS.migrate(_named(server.url, TEMPLATE), schema=SCHEMA)
+    DBOS.migrate(_named(url, TEMPLATE), schema=SCHEMA)
     return TEMPLATE
 
 

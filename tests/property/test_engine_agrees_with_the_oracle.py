@@ -252,7 +252,8 @@ class TestPromises:
         clusters, places = Counter[ClusterId](), Counter[Place]()
         for action in decided(world).actions:
             machine, _, source = world.machines[action.machine]
-            clusters.update([action.need.cluster] if action.need else [])
+            changes_hands = action.need and action.need.cluster != user_of(machine)
+            clusters.update([action.need.cluster] if action.need and changes_hands else [])
             places.update([place_of(machine, source)] * (action.kind is ActionKind.PROVISION))
 
         assert [c for c in clusters if uses[c] + clusters[c] > quota.machines.get(c, 99)] == []

@@ -159,7 +159,7 @@ class _Run:
             return clusters.told() >= serving or None
 
         await _until(told, child, "every cluster to hear of its machines")
-        self._bench.expect("node_states", expected=serving, actual=clusters.told())
+        self._bench.expect("machines_told", expected=serving, actual=clusters.told())
         self._bench.figures["replay_s"] = round(self._bench.clock.elapsed_s() - began_s, 3)
 
     async def _quiet(self, watch: "_Watch") -> None:

@@ -20,8 +20,8 @@ class Obliging:
 
     def __init__(self) -> None:
         self.spoken_to = asyncio.Event()
-        self.told = 0
-        """Of how many states of machines."""
+        self.told: set[str] = set()
+        """Machines that it has heard of."""
 
     async def bootstrap(self, asked: BootstrapAsked) -> bytes:
         """Any machine may join."""
@@ -34,8 +34,8 @@ class Obliging:
         return len(told.nodes)
 
     async def node_state(self, state: NodeState) -> None:
-        """Counted and not kept: there are too many."""
-        self.told += state.cluster != ""
+        """Only the name is kept: there are too many."""
+        self.told.add(state.machine)
 
     async def hint(self, hint: CapacityHint) -> None:
         """Nobody asks for more."""
@@ -77,8 +77,8 @@ class Clusters:
                     each.cancel()
 
     def told(self) -> int:
-        """Of how many states of machines all clusters have heard so far."""
-        return sum(each.told for each in self._handlers.values())
+        """Of how many machines all clusters have heard so far."""
+        return sum(len(each.told) for each in self._handlers.values())
 
     async def change(self, turn: int) -> None:
         """One cluster after the other asks for a machine more, in the next round for it no longer;
