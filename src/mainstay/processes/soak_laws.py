@@ -66,15 +66,20 @@ def shared(clusters: Mapping[ClusterId, Collection[str]]) -> list[str]:
     return _first(found, "more machines that two believe in")
 
 
-def forgotten(provider: Book, shard: Book) -> list[str]:
+def forgotten(before: Book, shard: Book, after: Book) -> list[str]:
     """A shard that has just started takes whatever serves for what it is, by the echo alone.
 
-    Machines in motion may be told differently; one that serves in both books has one cluster.
+    The provider's book is read before and after the shard's: a machine that has changed hands in
+    between says nothing, and one that serves the same cluster all along has one owner.
     """
     found = [
         f"machine {name} serves {held.cluster} and the new shard takes it for {told.cluster}'s"
-        for name, held in sorted(provider.items())
-        if _serves(held) and (told := shard.get(name)) and _serves(told) and told != held
+        for name, held in sorted(after.items())
+        if _serves(held)
+        and before.get(name) == held
+        and (told := shard.get(name))
+        and _serves(told)
+        and told != held
     ]
     return _first(found, "more machines that were forgotten")
 

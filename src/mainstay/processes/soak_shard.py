@@ -200,10 +200,13 @@ class _Soak:
             self._soaked.killed_early += 1
             life = await self._lives.begin(self._fleet.addresses())
         self._soaked.starts_s.append(await life.decided(self._fleet.machines))
+        before = await self._held()
         rows = await life.rows(State.CONFIGURED)
-        provider = {name: each.held for name, each in (await self._fleet.book()).items()}
-        self._broke(forgotten(provider, book_of(rows)))
+        self._broke(forgotten(before, book_of(rows), await self._held()))
         return life
+
+    async def _held(self) -> dict[str, Held]:
+        return {name: each.held for name, each in (await self._fleet.book()).items()}
 
     async def _step(self, clusters: SimulatedClusters) -> None:
         """Demand changes, and nobody may own what another owns."""
