@@ -15,8 +15,9 @@ from typing_extensions import override
 from mainstay.config.api import ApiConfig
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
-from mainstay.processes.tenancy import Around, Ground, alongside, standing, until_told
+from mainstay.processes.tenancy import Around, Ground, alongside, standing
 from mainstay.processes.tenancy_parts import PARTS, SimulatedNode, housekeeping
+from mainstay.processes.told import until_told
 from mainstay.tenancy.authority import Authority, new_key
 from mainstay.tenancy.http import agents, app
 from mainstay.tenancy.http.caller import Parts

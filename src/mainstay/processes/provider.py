@@ -1,10 +1,8 @@
 """`mainstay provider`: one kind of capacity, served by gRPC until it is told to stop."""
 
-import asyncio
 import json
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,6 +20,7 @@ from mainstay.model.calls import ListRequest, ProviderCalls
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
 from mainstay.processes.pages import Answer, Pages, serving_pages
+from mainstay.processes.told import until_told
 from mainstay.providers.ec2 import config as ec2_config
 from mainstay.providers.ec2.provider import ec2_backend
 from mainstay.providers.kit.backend import Backend
@@ -121,7 +120,7 @@ async def _serve(
         around.say(over.announcement)
     calls = served.calls
     async with AsyncExitStack() as stack:
-        stop = await stack.enter_async_context(_until_told())
+        stop = await stack.enter_async_context(until_told())
         handlers = [provider_handler(calls)]
         at = await stack.enter_async_context(serving(handlers, config.listen, over))
         addresses = {"grpc": at}
@@ -170,19 +169,6 @@ def _fault_pages(sim: Sim) -> Pages:
         return told()
 
     return {("GET", "/faults"): told, ("POST", "/faults"): change}
-
-
-@asynccontextmanager
-async def _until_told() -> AsyncIterator[asyncio.Event]:
-    """An event that is set by SIGTERM or SIGINT."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -162,19 +161,6 @@ async def kept(name: str, run: Callable[[], Awaitable[object]]) -> None:
         except Exception as error:  # noqa: BLE001 - the boundary: a bug costs a pause
             logger(part=name).error("part_failed", exc_info=error)
         await asyncio.sleep(PAUSE_S)
-
-
-@asynccontextmanager
-async def until_told() -> AsyncIterator[asyncio.Event]:
-    """An event that is set by SIGTERM or SIGINT."""
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 @asynccontextmanager

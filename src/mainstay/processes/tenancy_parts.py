@@ -14,7 +14,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from mainstay.config.api import ApiConfig
 from mainstay.processes.announce import announced
 from mainstay.processes.pages import Answer, Pages, serving_pages
-from mainstay.processes.tenancy import Around, Ground, alongside, standing, until_told
+from mainstay.processes.tenancy import Around, Ground, alongside, standing
+from mainstay.processes.told import until_told
 from mainstay.runtime.log import logger
 from mainstay.tenancy import consume, enrolment, idempotency, relay
 from mainstay.tenancy.agent_faults import Faults
