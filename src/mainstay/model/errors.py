@@ -7,8 +7,11 @@ MainstayError
 │   ├── IllegalTransition
 │   ├── InvalidMachine   names the rule that was broken
 │   ├── InvalidRollup    names every bad row
-│   └── NotSupported     never ask this provider again
+│   ├── NotSupported     never ask this provider again
+│   ├── Unknown          nothing has this name
+│   └── Taken            somebody else has it
 ├── Unavailable          the request is fine, the moment is not: try again later
+│   └── NotLeading       ask the one that leads
 ├── NoCapacity           a truthful no: record the shortfall and answer
 └── Fenced               a newer owner exists: stop, never repeat
 
@@ -129,3 +132,28 @@ class NotSupported(Rejected):
 
     code = "not_supported"
     what_to_do = "do not ask this provider for it"
+
+
+class Unknown(Rejected):
+    """Nothing has this name."""
+
+    code = "unknown"
+    what_to_do = "check the name"
+
+
+class Taken(Rejected):
+    """Somebody else has it."""
+
+    code = "taken"
+    what_to_do = "take it away from its owner first"
+
+
+class NotLeading(Unavailable):
+    """This coordinator does not lead; `leader` says where the one is that does, if that is known."""
+
+    code = "not_leading"
+    what_to_do = "ask the coordinator that leads"
+
+    def __init__(self, message: str, *, leader: str = "", detail: str = "") -> None:
+        super().__init__(message, detail=detail)
+        self.leader = leader
