@@ -77,3 +77,29 @@ def test_what_is_no_frozen_time_is_let_through(tmp_path: Path, name: str, source
     (tmp_path / name).write_text(source)
 
     assert frozen_times(tmp_path) == []
+
+
+NOTIFYING: Final = re.compile(r"\bpg_notify\b|^\s*notify\s", re.IGNORECASE | re.MULTILINE)
+
+
+def notifying(root: Path) -> list[str]:
+    """Modules whose SQL notifies."""
+    files = [*root.rglob("*.py"), *root.rglob("*.sql")]
+    return sorted(
+        str(path.relative_to(root))
+        for path in files
+        if any(NOTIFYING.search(text) for text in texts(path))
+    )
+
+
+def test_only_the_module_of_connections_notifies_and_it_does_so_after_the_commit() -> None:
+    """A commit that notifies holds a lock of the whole server until it is on disk."""
+    assert notifying(TENANCY) == ["database/connect.py"]
+
+
+def test_sql_that_notifies_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text('SQL = "select pg_notify(%s, %s)"\n')
+    (tmp_path / "rings.sql").write_text("notify bell;\n")
+    (tmp_path / "quiet.py").write_text('"""Says that pg_notify is not used."""\n')
+
+    assert notifying(tmp_path) == ["rings.sql", "tasks.py"]

@@ -12,22 +12,24 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from mainstay.config.api import ApiConfig
-from mainstay.model.errors import MainstayError, Unavailable
+from mainstay.model.errors import MainstayError
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.log import logger
 from mainstay.tenancy import signing
 from mainstay.tenancy.authority import Authority
 from mainstay.tenancy.bell import Bell, listening
+from mainstay.tenancy.billing.metrics import BillerMetrics
 from mainstay.tenancy.bus import Bus
 from mainstay.tenancy.bus_metrics import ConsumerMetrics, RelayMetrics
 from mainstay.tenancy.bus_postgres import PostgresBus
 from mainstay.tenancy.credentials import folder_of
 from mainstay.tenancy.database.connect import Pool, pool_at, transaction
-from mainstay.tenancy.database.embedded import embedded
+from mainstay.tenancy.database.embedded import InUse, embedded
 from mainstay.tenancy.database.migrate import migrate
 from mainstay.tenancy.ids import Ids, ids_from
 from mainstay.tenancy.private_files import read_private
 from mainstay.tenancy.signing import Signer
+from mainstay.tenancy.worker.metrics import WorkerMetrics
 
 PAUSE_S: Final = 1.0
 
@@ -51,6 +53,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.relay = RelayMetrics(self.registry)
         self.consumer = ConsumerMetrics(self.registry)
+        self.worker = WorkerMetrics(self.registry)
+        self.biller = BillerMetrics(self.registry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +123,7 @@ def _database(config: ApiConfig, around: Around) -> Iterator[str]:
     own = embedded(around.home / "postgres")
     try:
         server = own.__enter__()
-    except Unavailable:
+    except InUse:
         if not said.exists():
             raise
         yield read_private(said).decode()

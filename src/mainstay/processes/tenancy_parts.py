@@ -48,8 +48,9 @@ async def working(ground: Ground) -> None:
         signer=ground.signer,
         clock=ground.clock,
         bell=ground.bell,
+        metrics=ground.metrics.worker,
     )
-    await worker.run(ground.url, tools, ground.bus)
+    await worker.run(ground.url, tools, ground.bus, told=ground.metrics.consumer)
 
 
 async def billing(ground: Ground) -> None:
@@ -57,7 +58,8 @@ async def billing(ground: Ground) -> None:
     wake = asyncio.Event()
     consumers: list[consume.Consumer] = [Billing(ground.ids, wake=wake.set), Releaser(ground.ids)]
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(tick.run(ground.pool, ground.ids, wake=wake), name="tick")
+        ticking = tick.run(ground.pool, ground.ids, wake=wake, metrics=ground.metrics.biller)
+        tasks.create_task(ticking, name="tick")
         tasks.create_task(_consuming(ground, consumers), name="consume")
 
 

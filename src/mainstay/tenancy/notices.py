@@ -11,7 +11,7 @@ from typing import Any, Final
 from mainstay.model.errors import Rejected
 from mainstay.tenancy.bell import Channel
 from mainstay.tenancy.bus import Envelope
-from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
+from mainstay.tenancy.database.connect import Connection, Pool, Row, tell, transaction
 from mainstay.tenancy.states import EventType
 from mainstay.tenancy.subscribers import NOTIFIER, subjects_of
 
@@ -29,7 +29,7 @@ class Notifier:
         """Write it down for each project it is about, and ring."""
         for project in await _projects(tx, event.payload):
             await _write(tx, project, event)
-            await tx.execute("select pg_notify(%s, %s)", [str(Channel.NOTICED), project])
+            tell(tx, str(Channel.NOTICED), project)
 
 
 async def _projects(tx: Connection, payload: dict[str, Any]) -> Sequence[str]:

@@ -17,7 +17,7 @@ from mainstay.model.errors import Fenced, Rejected
 from mainstay.runtime.clock import Clock, SystemClock
 from mainstay.tenancy import enrolment
 from mainstay.tenancy.bell import Bell, Channel
-from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
+from mainstay.tenancy.database.connect import Connection, Pool, Row, tell, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.signing import Signer, canonical
 from mainstay.tenancy.states import TaskStatus
@@ -111,7 +111,7 @@ async def enqueue(tx: Connection, ids: Ids, signer: Signer, task: Task) -> str:
     )
     if await inserted.fetchone() is None:
         return await _by_key(tx, task) or await enqueue(tx, ids, signer, task)
-    await _notify(tx, Channel.QUEUED, task.node)
+    tell(tx, str(Channel.QUEUED), task.node)
     return identity
 
 
@@ -234,7 +234,7 @@ async def finish(pool: Pool, node: str, fingerprint: str, task: str, result: Tas
             values["ours"] = await enrolment.identify(tx, node, fingerprint)
             row = await (await tx.execute(_FINISH, values)).fetchone()
             if row is not None:
-                await _notify(tx, Channel.ENDED, task)
+                tell(tx, str(Channel.ENDED), task)
                 return row
             row = await _already_ended(tx, values)
     except psycopg.DataError as error:
@@ -302,7 +302,7 @@ async def expire(pool: Pool) -> list[Row]:
         )
         rows = await found.fetchall()
         for row in rows:
-            await _notify(tx, Channel.ENDED, row["id"])
+            tell(tx, str(Channel.ENDED), row["id"])
     return rows
 
 
@@ -348,7 +348,3 @@ async def late_result_handled(tx: Connection, task: str) -> bool:
         [task],
     )
     return changed.rowcount == 1
-
-
-async def _notify(tx: Connection, channel: Channel, payload: str) -> None:
-    await tx.execute("select pg_notify(%s, %s)", [str(channel), payload])

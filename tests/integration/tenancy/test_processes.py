@@ -99,6 +99,21 @@ def reached(client: Client, allocation: str, status: str) -> None:
     _until(lambda: client.get(f"/allocations/{allocation}")["status"] == status, status)
 
 
+COUNTED: Final = {
+    "relay": "mainstay_relay_",
+    "worker": "mainstay_worker_beat_timestamp_seconds",
+    "biller": "mainstay_biller_ok",
+    "notifier": "mainstay_consumer_",
+}
+"""What each part counts."""
+
+
+def _page(site: Site, part: str, page: str) -> str:
+    with urllib.request.urlopen(f"http://{site.pages(part)}/{page}", timeout=5) as answer:
+        assert answer.status == 200
+        return str(answer.read().decode())
+
+
 def test_the_parts_run_alone_with_health_and_metrics_and_survive_being_killed(site: Site) -> None:
     """Each part is killed with kill -9 while there is work, and started again."""
     with ExitStack() as stack:
@@ -110,10 +125,10 @@ def test_the_parts_run_alone_with_health_and_metrics_and_survive_being_killed(si
         }
         reached(client, waiting, "active")
         for part in PARTS:
-            at = site.pages(part)
-            for page in ("healthz", "readyz", "metrics"):
-                with urllib.request.urlopen(f"http://{at}/{page}", timeout=5) as answer:
-                    assert answer.status == 200
+            said = {page: _page(site, part, page) for page in ("healthz", "readyz", "metrics")}
+            assert COUNTED[part] in said["metrics"]
+        _until(lambda: "mainstay_worker_steps_total{" in _page(site, "worker", "metrics"))
+        _until(lambda: "mainstay_biller_passes_total{" in _page(site, "biller", "metrics"))
         for part, process in parts.items():
             made = created(client)
             process.send_signal(signal.SIGKILL)

@@ -39,16 +39,19 @@ async def run(
     *,
     others: Sequence[Consumer] = (),
     steps: Steps = STEPS,
+    told: ConsumerMetrics | None = None,
 ) -> None:
-    """Work until cancelled; several processes may. `others` are consumers that run along."""
+    """Work until cancelled; several processes may. `others` are consumers that run along; `told`
+    counts for those who share a registry with others.
+    """
     options = options or WorkerOptions()
+    told = told or ConsumerMetrics(tools.metrics.registry)
     executor = tools.ids("wrk")
     await executors.beat(tools.pool, executor)
     async with dbos_workflows(url, tools, executor, steps=steps) as workflows:
         try:
             async with asyncio.TaskGroup() as tasks:
                 consumers: list[Consumer] = [WorkConsumer(workflows), Releaser(tools.ids), *others]
-                told = ConsumerMetrics(tools.metrics.registry)
                 tasks.create_task(consume.run(tools.pool, bus, consumers, options.consume, told))
                 tasks.create_task(_beating(tools, workflows, executor, options), name="beat")
                 tasks.create_task(
