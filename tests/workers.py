@@ -45,8 +45,8 @@ from mainstay.tenancy.signing import Signer
 from mainstay.tenancy.states import Actor
 from mainstay.tenancy.subscribers import RELEASER, SUBSCRIBERS, WORKER, Subscribers
 from mainstay.tenancy.worker import run as worker
-from mainstay.tenancy.worker.engine_dbos import SCHEMA
-from mainstay.tenancy.worker.port import Facts, Step
+from mainstay.tenancy.worker.engine_dbos import SCHEMA, dbos_workflows
+from mainstay.tenancy.worker.port import Engine, Facts, Step
 from mainstay.tenancy.worker.run import WorkerOptions
 from mainstay.tenancy.worker.steps import STEPS
 from mainstay.tenancy.worker.tools import Patience, Tools
@@ -115,6 +115,8 @@ class Site:
     agent: SimulatedAgent
     tasks: asyncio.TaskGroup
     patience: Patience = HURRIED
+    temporal: str = ""
+    """The address of a Temporal server; empty: the engine is in the database."""
 
     def tools(self, **changes: Any) -> Tools:
         return tools(self.pool, self.folder, self.patience, **changes)
@@ -186,6 +188,7 @@ def at_a_site(
     patience: Patience = HURRIED,
     works: bool = True,
     agent: bool = True,
+    temporal: str = "",
 ) -> None:
     """Run a test's coroutine with a node, its agent and a relay; `works`: and a worker, in here."""
 
@@ -194,9 +197,8 @@ def at_a_site(
             await tenants.furnish(pool)
             await tenants.node(pool)
             async with asyncio.TaskGroup() as group:
-                site = Site(
-                    url, pool, folder, await agent_of(pool, folder, faults), group, patience
-                )
+                made = await agent_of(pool, folder, faults)
+                site = Site(url, pool, folder, made, group, patience, temporal)
                 beside = [
                     group.create_task(_agent(site.agent) if agent else _idle(), name="agent"),
                     group.create_task(
@@ -240,6 +242,17 @@ async def _nothing() -> AsyncIterator[None]:
     yield
 
 
+def engine_of(temporal: str) -> Engine:
+    if not temporal:
+        return dbos_workflows
+    from mainstay.tenancy.worker.engine_temporal import (  # noqa: PLC0415 - may be absent
+        TemporalOptions,
+        temporal_engine,
+    )
+
+    return temporal_engine(TemporalOptions(address=temporal, dead_after_s=1.0, let_go_s=0.2))
+
+
 @asynccontextmanager
 async def working(
     site: Site, options: WorkerOptions = OPTIONS, *, bell: Bell | None = None
@@ -247,7 +260,13 @@ async def working(
     """A worker in this process while the block runs; `bell` is one that nobody rings."""
     async with listening(site.url) as rung, asyncio.TaskGroup() as group:
         task = group.create_task(
-            worker.run(site.url, site.tools(bell=bell or rung), PostgresBus(site.pool), options)
+            worker.run(
+                site.url,
+                site.tools(bell=bell or rung),
+                PostgresBus(site.pool),
+                options,
+                engine=engine_of(site.temporal),
+            )
         )
         try:
             yield
@@ -323,6 +342,7 @@ class Nursery:
             "url": site.url,
             "folder": str(site.folder),
             "task_s": site.patience.task_s,
+            "temporal": site.temporal,
             "death": None if death is None else [death.step, death.after, death.turn],
         }
         pid = self._asked(given)
@@ -417,6 +437,7 @@ async def _program(given: Facts) -> None:
             PostgresBus(pool),
             OPTIONS,
             steps=Killing(death).steps(),
+            engine=engine_of(given["temporal"]),
         )
 
 

@@ -22,6 +22,7 @@ notifier = typer.Typer(add_completion=False)
 GROUND: Final = (
     Option("database", str, "URL of a PostgreSQL; without it an embedded one is started."),
     Option("bus", str, "URL of a NATS server; without it the database carries events."),
+    Option("workflows", str, "temporal://HOST:PORT/NAMESPACE; else the database remembers work."),
 )
 PAGES: Final = Option("http", str, "Loopback HOST:PORT for /healthz, /readyz and /metrics.")
 

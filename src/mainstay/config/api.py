@@ -27,6 +27,9 @@ class ApiConfig:
     bus: str = ""
     """The URL of a NATS server; empty: the database carries events."""
 
+    workflows: str = ""
+    """`temporal://HOST:PORT/NAMESPACE`; empty: durable work is remembered in the database."""
+
     tls_cert: str = ""
     """The certificate of the API, in PEM; without one it is on loopback only."""
 
@@ -73,6 +76,10 @@ class ApiConfig:
                 is_address(address) or (name == "http" and not address),
                 f"api.{name} must be HOST:PORT, the port at most {PORT_MAX}: {address}",
             )
+        require(
+            not self.workflows or is_temporal(self.workflows),
+            f"api.workflows must be temporal://HOST:PORT/NAMESPACE or empty: {self.workflows[:120]}",
+        )
         require(self.rate_per_s > 0, "api.rate_per_s must be above 0")
         require(self.rate_burst >= 1, "api.rate_burst must be at least 1")
         require(self.connections_max >= 4, "api.connections_max must be at least 4")
@@ -86,3 +93,14 @@ class ApiConfig:
             not self.oidc_issuer or bool(self.oidc_jwks),
             "api.oidc_issuer needs api.oidc_jwks, the file with its keys",
         )
+
+
+def is_temporal(url: str) -> bool:
+    """Whether a URL names a Temporal server: `temporal://HOST:PORT`, and a namespace or none."""
+    scheme, separator, rest = url.partition("://")
+    address, _, namespace = rest.partition("/")
+    return (
+        (scheme, separator) == ("temporal", "://")
+        and is_address(address)
+        and "/" not in (namespace)
+    )

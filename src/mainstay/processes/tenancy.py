@@ -12,7 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from mainstay.config.api import ApiConfig
-from mainstay.model.errors import MainstayError
+from mainstay.model.errors import MainstayError, Rejected
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.log import logger
 from mainstay.tenancy import signing
@@ -149,7 +149,13 @@ async def _bus(config: ApiConfig, pool: Pool) -> AsyncIterator[Bus]:
     if not config.bus:
         yield PostgresBus(pool)
         return
-    from mainstay.tenancy.bus_nats import NatsOptions, nats_bus  # noqa: PLC0415 - only where used
+    try:
+        from mainstay.tenancy.bus_nats import (  # noqa: PLC0415 - only where used
+            NatsOptions,
+            nats_bus,
+        )
+    except ModuleNotFoundError as error:
+        raise Rejected("--bus needs a package: pip install 'mainstay[nats]'") from error
 
     async with nats_bus(NatsOptions(servers=config.bus.split(","))) as bus:
         yield bus

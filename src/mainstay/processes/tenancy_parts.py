@@ -8,10 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from random import Random
 from typing import Final
+from urllib.parse import urlsplit
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from mainstay.config.api import ApiConfig
+from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
 from mainstay.processes.pages import Answer, Pages, serving_pages
 from mainstay.processes.tenancy import Around, Ground, alongside, standing
@@ -28,6 +30,8 @@ from mainstay.tenancy.database.connect import transaction
 from mainstay.tenancy.http.agent_client import HttpAgentApi
 from mainstay.tenancy.notices import Notifier
 from mainstay.tenancy.worker import run as worker
+from mainstay.tenancy.worker.engine_dbos import dbos_workflows
+from mainstay.tenancy.worker.port import Engine
 from mainstay.tenancy.worker.tools import Tools
 
 HOUSEKEEPING_S: Final = 10.0
@@ -50,7 +54,23 @@ async def working(ground: Ground) -> None:
         bell=ground.bell,
         metrics=ground.metrics.worker,
     )
-    await worker.run(ground.url, tools, ground.bus, told=ground.metrics.consumer)
+    engine = _engine(ground.config.workflows)
+    await worker.run(ground.url, tools, ground.bus, told=ground.metrics.consumer, engine=engine)
+
+
+def _engine(workflows: str) -> Engine:
+    if not workflows:
+        return dbos_workflows
+    try:
+        from mainstay.tenancy.worker import engine_temporal  # noqa: PLC0415 - only where used
+    except ModuleNotFoundError as error:
+        raise Rejected("--workflows needs a package: pip install 'mainstay[temporal]'") from error
+
+    where = urlsplit(workflows)
+    options = engine_temporal.TemporalOptions(
+        address=where.netloc, namespace=where.path.strip("/") or "default"
+    )
+    return engine_temporal.temporal_engine(options)
 
 
 async def billing(ground: Ground) -> None:

@@ -39,3 +39,17 @@ def test_a_variable_outside_the_sections_is_read_by_its_name_only() -> None:
     assert outside("MAINSTAY_KEY", {"MAINSTAY_KEY": ""}) is None
     with pytest.raises(AssertionError):
         outside("PATH", {})
+
+
+@pytest.mark.parametrize("url", ["temporal://127.0.0.1:7233", "temporal://flows.example:7233/ours"])
+def test_a_temporal_server_is_named_by_a_url(url: str) -> None:
+    assert ApiConfig(workflows=url).workflows == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:7233", "temporal://", "temporal://host", "http://a:1/b", "temporal://a:1/b/c"],
+)
+def test_what_names_no_temporal_server_is_refused(url: str) -> None:
+    with pytest.raises(Rejected, match="temporal://HOST:PORT/NAMESPACE"):
+        ApiConfig(workflows=url)

@@ -5,8 +5,11 @@ stands that. It never skips one, and never runs one out of its order.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from mainstay.tenancy.worker.tools import Tools
 
 Facts = dict[str, Any]
 """What goes into steps and comes out of them: nothing but JSON."""
@@ -49,3 +52,12 @@ class Workflows(Protocol):
 
     async def resume(self, workflow_id: str) -> None:
         """Let some living executor go on with it. Who had it can note nothing about it any more."""
+
+
+class Engine(Protocol):
+    """Starts one, for as long as a block runs."""
+
+    def __call__(
+        self, url: str, tools: Tools, executor: str, /, *, steps: Steps
+    ) -> AbstractAsyncContextManager[Workflows]:
+        """The engine that takes these steps, as this executor; `url` is of the database."""

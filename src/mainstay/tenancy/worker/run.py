@@ -13,7 +13,7 @@ from mainstay.tenancy.consume import ConsumeOptions, Consumer
 from mainstay.tenancy.worker import executors
 from mainstay.tenancy.worker.consumer import WorkConsumer
 from mainstay.tenancy.worker.engine_dbos import dbos_workflows
-from mainstay.tenancy.worker.port import Steps, Workflows
+from mainstay.tenancy.worker.port import Engine, Steps, Workflows
 from mainstay.tenancy.worker.steps import STEPS
 from mainstay.tenancy.worker.sweep import sweep
 from mainstay.tenancy.worker.tools import Tools
@@ -40,6 +40,7 @@ async def run(
     others: Sequence[Consumer] = (),
     steps: Steps = STEPS,
     told: ConsumerMetrics | None = None,
+    engine: Engine = dbos_workflows,
 ) -> None:
     """Work until cancelled; several processes may. `others` are consumers that run along; `told`
     counts for those who share a registry with others.
@@ -48,7 +49,7 @@ async def run(
     told = told or ConsumerMetrics(tools.metrics.registry)
     executor = tools.ids("wrk")
     await executors.beat(tools.pool, executor)
-    async with dbos_workflows(url, tools, executor, steps=steps) as workflows:
+    async with engine(url, tools, executor, steps=steps) as workflows:
         try:
             async with asyncio.TaskGroup() as tasks:
                 consumers: list[Consumer] = [WorkConsumer(workflows), Releaser(tools.ids), *others]
