@@ -65,6 +65,26 @@ class TooLarge(Rejected):
     what_to_do = "split it"
 
 
+def check(change: Change) -> None:
+    """Refuse what a store could not take, before any of it is sent."""
+    operations = len(change.puts) + len(change.deletes) + len(change.expects)
+    if operations > OPERATIONS_MAX:
+        raise TooLarge(f"a change of {operations} operations: at most {OPERATIONS_MAX}")
+    keys = [*change.puts, *change.deletes, *change.expects]
+    size = sum(map(len, change.puts.values())) + sum(len(_encoded(key)) for key in keys)
+    if size > CHANGE_BYTES_MAX:
+        raise TooLarge(f"a change of {size} bytes: at most {CHANGE_BYTES_MAX}")
+    if both := change.deletes & change.puts.keys():
+        raise Rejected(f"to be written and deleted in one change: {min(both)!a}")
+
+
+def _encoded(key: str) -> bytes:
+    try:
+        return key.encode()
+    except UnicodeEncodeError as error:
+        raise Rejected(f"not a key: {key[:120]!a} (it is no Unicode text)") from error
+
+
 class Leadership(Protocol):
     """The right to write. It ends with its lease."""
 
@@ -104,6 +124,10 @@ class Store(Protocol):
     @property
     def label(self) -> str:
         """For people: which engine, and whether it is replicated."""
+
+    @property
+    def lease_s(self) -> float:
+        """A leadership that is not renewed lasts at least so long after it was last asked for."""
 
     async def load(self) -> Everything:
         """All there is, but the leader's own key; linearizable."""
