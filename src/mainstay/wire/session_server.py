@@ -15,6 +15,7 @@ import grpc
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.model.frames import ClusterFrame, Hello, ShardFrame
 from mainstay.runtime.beside import beside
+from mainstay.wire.access import authorize, rule_of
 from mainstay.wire.needs import RawRollup
 from mainstay.wire.session_frames import (
     METHOD,
@@ -26,7 +27,7 @@ from mainstay.wire.session_frames import (
     shard_frame_to_wire,
 )
 from mainstay.wire.status import NotAllowed, grpc_code, trailer
-from mainstay.wire.tls import Identity, Role, caller
+from mainstay.wire.tls import caller
 
 HELLO_TIMEOUT_S: Final = 30.0
 """How long a stream may be silent before its first word."""
@@ -108,17 +109,10 @@ async def _greeting(context: Context, timeout_s: float) -> Hello:
 def _admit(host: SessionHost, hello: Hello, context: Context) -> None:
     """A cluster speaks for itself alone; plaintext has no certificate to look at."""
     try:
-        authorize(caller(context), hello)
+        authorize(rule_of(SERVICE, METHOD), caller(context), hello.cluster)
     except NotAllowed as error:
         host.refused(hello.cluster, error.message)
         raise
-
-
-def authorize(identity: Identity | None, hello: Hello) -> None:
-    """Refuse whoever has another cluster's certificate, or one that is no cluster's."""
-    wanted = Identity(Role.CLUSTER, hello.cluster)
-    if identity is not None and identity != wanted:
-        raise NotAllowed(f"{identity.uri} may not open a session as {wanted.uri[:300]}")
 
 
 async def _converse(context: Context, seat: Seat) -> None:

@@ -8,23 +8,27 @@ from google.protobuf.message import DecodeError
 
 from mainstay.model.errors import MainstayError, Rejected
 from mainstay.model.questions import InspectedNeed, Inspection, ShardViewCalls
+from mainstay.wire.access import authorize, rule_of
 from mainstay.wire.machines import sendable, sendable_map
 from mainstay.wire.needs import need_to_wire
 from mainstay.wire.pb.bigfleet.v1alpha1 import provider_pb2
 from mainstay.wire.pb.bigfleet.v1alpha1 import shardread_pb2 as pb
-from mainstay.wire.shard_view_server import Context, Doing, Handler, authorize, refuse
+from mainstay.wire.shard_view_server import Context, Handler, refuse
 from mainstay.wire.tls import caller
 
 READ_SERVICE: Final = "bigfleet.v1alpha1.ShardRead"
+READ_CALL: Final = "InspectNeeds"
 _INT32_MAX: Final = 2**31 - 1
 
 
 def read_handler(calls: ShardViewCalls) -> grpc.GenericRpcHandler:
     """The service ShardRead, for `mainstay.wire.transport.serving`."""
 
+    rule = rule_of(READ_SERVICE, READ_CALL)
+
     async def handle(data: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
-            authorize(caller(context), Doing.READ)
+            authorize(rule, caller(context))
             asked = _request(data)
             inspection = await calls.inspect(asked.cluster_id, asked.limit)
             for frame in frames(inspection):
@@ -32,7 +36,7 @@ def read_handler(calls: ShardViewCalls) -> grpc.GenericRpcHandler:
         except MainstayError as error:
             await refuse(context, error)
 
-    methods: dict[str, Handler] = {"InspectNeeds": grpc.unary_stream_rpc_method_handler(handle)}
+    methods: dict[str, Handler] = {READ_CALL: grpc.unary_stream_rpc_method_handler(handle)}
     return grpc.method_handlers_generic_handler(READ_SERVICE, methods)
 
 

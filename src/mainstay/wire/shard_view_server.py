@@ -7,7 +7,6 @@ Thin: whatever is checked about a request is checked behind `ShardViewCalls` and
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
-from enum import StrEnum
 from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
@@ -15,10 +14,11 @@ import grpc
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError
+from mainstay.wire.access import Rule, authorize, rule_of
 from mainstay.wire.provider_server import DETAILS_LENGTH_MAX
 from mainstay.wire.shard_view_codec import from_bytes, to_bytes
-from mainstay.wire.status import NotAllowed, grpc_code, trailer
-from mainstay.wire.tls import Identity, Role, caller
+from mainstay.wire.status import grpc_code, trailer
+from mainstay.wire.tls import Identity, caller
 
 VIEW_SERVICE: Final = "mainstay.v1.ShardView"
 CONTROL_SERVICE: Final = "mainstay.v1.ShardControl"
@@ -26,18 +26,6 @@ CONTROL_SERVICE: Final = "mainstay.v1.ShardControl"
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 
-
-class Doing(StrEnum):
-    """What a call does to a shard."""
-
-    READ = "read"
-    CONTROL = "control"
-
-
-ALLOWED: Final = {
-    Doing.READ: frozenset({Role.READONLY, Role.ADMIN}),
-    Doing.CONTROL: frozenset({Role.ADMIN}),
-}
 
 QUERIES: Final[dict[str, tuple[type[Any], type[Any]]]] = {
     "Needs": (v.NeedQuery, v.NeedRows),
@@ -60,28 +48,21 @@ ORDERS: Final[dict[str, tuple[type[Any], type[Any]]]] = {
 """Every call of ShardControl."""
 
 
-def authorize(identity: Identity | None, doing: Doing) -> None:
-    """Refuse a caller whose certificate is not for this; plaintext has none to look at."""
-    if identity is None or identity.role in ALLOWED[doing]:
-        return
-    may = " or ".join(sorted(Identity(role).uri for role in ALLOWED[doing]))
-    raise NotAllowed(f"{identity.uri} may not {doing} a shard: {may} may")
-
-
 def view_handler(calls: q.ShardViewCalls) -> grpc.GenericRpcHandler:
     """The service ShardView, for `mainstay.wire.transport.serving`."""
     methods: dict[str, Handler] = {
         "Machines": grpc.unary_stream_rpc_method_handler(_machines(calls))
     }
     for name, (asked, _) in QUERIES.items():
-        methods[name] = _unary(getattr(calls, method_of(name)), asked, Doing.READ)
+        rule = rule_of(VIEW_SERVICE, name)
+        methods[name] = _unary(getattr(calls, method_of(name)), asked, rule)
     return grpc.method_handlers_generic_handler(VIEW_SERVICE, methods)
 
 
 def control_handler(calls: q.ShardControlCalls) -> grpc.GenericRpcHandler:
     """The service ShardControl."""
     methods = {
-        name: _unary(getattr(calls, method_of(name)), asked, Doing.CONTROL)
+        name: _unary(getattr(calls, method_of(name)), asked, rule_of(CONTROL_SERVICE, name))
         for name, (asked, _) in ORDERS.items()
     }
     return grpc.method_handlers_generic_handler(CONTROL_SERVICE, methods)
@@ -92,19 +73,19 @@ def method_of(name: str) -> str:
     return "".join(f"_{each.lower()}" if each.isupper() else each for each in name).lstrip("_")
 
 
-def _unary(call: Callable[[Any], Awaitable[object]], asked: type[Any], doing: Doing) -> Handler:
+def _unary(call: Callable[[Any], Awaitable[object]], asked: type[Any], rule: Rule) -> Handler:
     async def handle(data: bytes, context: Context) -> bytes:
         try:
             identity = caller(context)
-            authorize(identity, doing)
-            return to_bytes(await call(_signed(from_bytes(asked, data), identity)))
+            authorize(rule, identity)
+            return to_bytes(await call(signed(from_bytes(asked, data), identity)))
         except MainstayError as error:
             await refuse(context, error)
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _signed(request: Any, identity: Identity | None) -> Any:
+def signed(request: Any, identity: Identity | None) -> Any:
     """Where a request says who asks, a certificate knows better."""
     if identity is None or not hasattr(request, "by"):
         return request
@@ -112,9 +93,11 @@ def _signed(request: Any, identity: Identity | None) -> Any:
 
 
 def _machines(calls: q.ShardViewCalls) -> Callable[[bytes, Context], AsyncIterator[bytes]]:
+    rule = rule_of(VIEW_SERVICE, "Machines")
+
     async def handle(data: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
-            authorize(caller(context), Doing.READ)
+            authorize(rule, caller(context))
             async for chunk in calls.machines(from_bytes(v.MachineQuery, data)):
                 yield await asyncio.to_thread(to_bytes, chunk)
         except MainstayError as error:

@@ -16,9 +16,12 @@ from mainstay.model.errors import (
     IllegalTransition,
     MainstayError,
     NoCapacity,
+    NotLeading,
     NotSupported,
     Rejected,
+    Taken,
     Unavailable,
+    Unknown,
     UnknownMachine,
 )
 
@@ -27,6 +30,9 @@ CODE_KEY: Final = "mainstay-code"
 
 FENCED_EPOCH_KEY: Final = "mainstay-fenced-epoch"
 """The key of the newest epoch that a provider has seen of the shard it refuses."""
+
+LEADER_KEY: Final = "mainstay-leader"
+"""The key of the address of the coordinator that leads, beside the refusal of one that does not."""
 
 READS: Final = frozenset({Call.GET, Call.LIST})
 
@@ -40,6 +46,16 @@ class NotAllowed(Rejected):
 
 _EPOCH_MAX: Final = 2**63 - 1
 _EPOCH_DIGITS_MAX: Final = len(str(_EPOCH_MAX))
+
+_ADDRESS_LENGTH_MAX: Final = 300
+
+# Beyond the contract of providers, which `mainstay.model.calls.STATUS_OF` has.
+_OUR_CODES: Final[Mapping[type[MainstayError], grpc.StatusCode]] = MappingProxyType({
+    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    Unknown:    grpc.StatusCode.NOT_FOUND,
+    Taken:      grpc.StatusCode.ALREADY_EXISTS,
+    NotLeading: grpc.StatusCode.FAILED_PRECONDITION,
+})  # fmt: skip
 
 _BY_NUMBER: Final[Mapping[int, grpc.StatusCode]] = MappingProxyType(
     {code.value[0]: code for code in grpc.StatusCode}
@@ -61,7 +77,8 @@ _READ_AS_UNAVAILABLE: Final = frozenset({
 _BY_CODE: Final[Mapping[str, type[MainstayError]]] = MappingProxyType({
     kind.code: kind
     for kind in (
-        Fenced, IllegalTransition, NoCapacity, NotSupported, Rejected, Unavailable, UnknownMachine,
+        Fenced, IllegalTransition, NoCapacity, NotLeading, NotSupported, Rejected, Taken,
+        Unavailable, Unknown, UnknownMachine,
     )
 })  # fmt: skip
 
@@ -70,8 +87,9 @@ Metadata = Iterable[tuple[str, str | bytes]]
 
 def grpc_code(error: MainstayError) -> grpc.StatusCode:
     """The status that a server answers with."""
-    if isinstance(error, NotAllowed):
-        return grpc.StatusCode.PERMISSION_DENIED
+    for kind, code in _OUR_CODES.items():
+        if isinstance(error, kind):
+            return code
     return _BY_NUMBER[status_of(error).value]
 
 
@@ -80,6 +98,8 @@ def trailer(error: MainstayError) -> tuple[tuple[str, str], ...]:
     code = (CODE_KEY, error.code)
     if isinstance(error, Fenced) and error.epoch is not None:
         return code, (FENCED_EPOCH_KEY, str(error.epoch))
+    if isinstance(error, NotLeading) and _is_address(error.leader):
+        return code, (LEADER_KEY, error.leader)
     return (code,)
 
 
@@ -93,7 +113,23 @@ def error_from(
     error = _error(code, details, _only(told, CODE_KEY))
     if isinstance(error, Fenced):
         return Fenced(details, epoch=_epoch(_only(told, FENCED_EPOCH_KEY)))
+    if isinstance(error, NotLeading):
+        return NotLeading(details, leader=leader_of(told))
     return error
+
+
+def leader_of(metadata: Metadata) -> str:
+    """Where the leader is, as one that does not lead tells it; empty when it does not say."""
+    told = _only(metadata, LEADER_KEY)
+    return told if _is_address(told) else ""
+
+
+def _is_address(text: str) -> bool:
+    """Whether it can be dialled: a host and a port, with nothing around them."""
+    host, colon, port = text.rpartition(":")
+    printable = text.isascii() and text.isprintable() and " " not in text
+    is_port = port.isdecimal() and 0 < int(port[:6]) < 1 << 16
+    return printable and len(text) <= _ADDRESS_LENGTH_MAX and bool(host and colon) and is_port
 
 
 def _error(code: grpc.StatusCode, details: str, told: str) -> MainstayError:

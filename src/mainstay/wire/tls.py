@@ -159,6 +159,13 @@ class MutualTls:
         _certificates(ca, self._ca)
         self._pair = self._load()
         self._stamps = self._times()
+        self._generation = 0
+
+    @property
+    def generation(self) -> int:
+        """Grows with every newer pair; a channel that was opened before it has the old one."""
+        self.refresh()
+        return self._generation
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
         """For a client. They are fixed: open the channel anew to use newer files."""
@@ -195,6 +202,7 @@ class MutualTls:
         except (OSError, Rejected):
             return False
         self._stamps = stamps
+        self._generation += 1
         return True
 
     def _configuration(self) -> grpc.ServerCertificateConfiguration:

@@ -21,6 +21,8 @@ from mainstay.wire.pb.bigfleet.v1alpha1 import (
     shard_pb2,
     shardread_pb2,
 )
+from mainstay.wire.pb.mainstay.v1 import coordinator_pb2 as our_coordinator_pb2
+from mainstay.wire.pb.mainstay.v1 import handover_pb2
 from mainstay.wire.pb.mainstay.v1 import provider_pb2 as our_provider_pb2
 from mainstay.wire.pb.mainstay.v1 import shard_pb2 as our_shard_pb2
 
@@ -29,6 +31,7 @@ PACKAGE: Final = "bigfleet.v1alpha1"
 MODULES: Final = (capacity_pb2, coordinator_pb2, provider_pb2, shard_pb2, shardread_pb2)
 PINS: Final = (Path(__file__).parent / "pins.txt").read_text()
 SHARD_PINS: Final = (Path(__file__).parent / "shard_pins.txt").read_text()
+COORDINATOR_PINS: Final = (Path(__file__).parent / "coordinator_pins.txt").read_text()
 
 OURS: Final = {
     "enum NodeSelectorRequirement.Operator: 1000 OPERATOR_GT",
@@ -40,6 +43,33 @@ OURS: Final = {
     "message MachineList: 1001 more bool",
     "message MachineList: 1002 incremental bool",
     "message MachineList: 1003 capabilities mainstay.v1.ProviderCapabilities",
+    "message ShardReport: 1000 can_hand_over bool",
+    "message ShardReport: 1001 term_seen int64",
+    "message ShardReport: 1002 clusters repeated string",
+    "message ShardReport: 1003 takes_all bool",
+    "message ShardReport: 1004 domains repeated mainstay.v1.Domain",
+    "message ShardReport: 1005 strays repeated mainstay.v1.Stray",
+    "message ShardReport: 1006 providers repeated mainstay.v1.KnownProvider",
+    "message ShardReport: 1007 quota repeated mainstay.v1.QuotaLine",
+    "message ShardSummary: 1000 free repeated mainstay.v1.FreeMachines",
+    "message ShardSummary: 1001 serving repeated mainstay.v1.ServingMachines",
+    "message Shortfall: 1000 min_unit map<string,string>",
+    "message Shortfall: 1001 topology bool",
+    "message Shortfall: 1002 quota bool",
+    "message Shortfall: 1003 fingerprint string",
+    "message Shortfall: 1004 reclamation_penalty_bucket PenaltyBucket",
+    "message ReportAck: 1000 grants repeated mainstay.v1.QuotaGrant",
+    "message ReportAck: 1001 remarks repeated string",
+    "message AssignDomain: 1000 away repeated string",
+    "message ReassignSpeculative: 1000 from_shard_id string",
+    "message ReassignSpeculative: 1001 to_shard_id string",
+    "message ReassignSpeculative: 1002 machines repeated mainstay.v1.HandedMachine",
+    "message ReassignSpeculative: 1003 wanted mainstay.v1.WantedMachines",
+    "message CrossShardDrain: 1000 to_shard_id string",
+    "message CrossShardDrain: 1001 wanted mainstay.v1.WantedMachines",
+    "message TransferOwnership: 1000 machines repeated mainstay.v1.HandedMachine",
+    "message TransferOwnership: 1001 wanted mainstay.v1.WantedMachines",
+    "message InstructAck: 1000 given repeated mainstay.v1.HandedMachine",
 }
 
 OUR_MESSAGES: Final = {
@@ -185,6 +215,14 @@ def test_the_services_of_a_shard_are_pinned_too() -> None:
 
     assert len(ours) > 200
     assert sorted(ours) == sorted(pinned(SHARD_PINS))
+
+
+def test_the_services_of_a_coordinator_are_pinned_too() -> None:
+    spoken_here = [*spoken(file_of(our_coordinator_pb2)), *spoken(file_of(handover_pb2))]
+    ours = [line.replace("mainstay.v1.", "") for line in spoken_here]
+
+    assert len(ours) > 200
+    assert sorted(ours) == sorted(pinned(COORDINATOR_PINS))
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -2,20 +2,17 @@
 
 import pytest
 
-from mainstay.model.frames import Hello
-from mainstay.wire.session_server import authorize
+from mainstay.wire.access import SESSION, authorize
 from mainstay.wire.status import NotAllowed
 from mainstay.wire.tls import Identity, Role
 
-WEB = Hello("web")
-
 
 def test_a_cluster_may_open_its_own_session() -> None:
-    authorize(Identity(Role.CLUSTER, "web"), WEB)
+    authorize(SESSION, Identity(Role.CLUSTER, "web"), "web")
 
 
 def test_on_plaintext_nobody_can_know() -> None:
-    authorize(None, WEB)
+    authorize(SESSION, None, "web")
 
 
 @pytest.mark.parametrize(
@@ -30,4 +27,4 @@ def test_on_plaintext_nobody_can_know() -> None:
 )
 def test_nobody_else_may(identity: Identity) -> None:
     with pytest.raises(NotAllowed, match=f"{identity.uri} may not open a session as"):
-        authorize(identity, WEB)
+        authorize(SESSION, identity, "web")

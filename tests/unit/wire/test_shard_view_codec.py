@@ -1,7 +1,6 @@
 """Answers and questions of a shard over the wire: the same fields, and every value comes back."""
 
 import dataclasses
-import typing
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import outside
+from built import SMALL, built
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import Rejected
@@ -24,7 +24,7 @@ NEED = RawNeed(
     min_unit={"cpu": "8"},
     group="g",
 )
-SPECIAL: dict[Any, st.SearchStrategy[Any]] = {RawNeed: st.just(NEED)}
+LEAVES = {**SMALL, RawNeed: st.just(NEED)}
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
@@ -41,45 +41,16 @@ def test_every_message_of_the_services_has_a_value() -> None:
     assert made == {message.name for message in pb.DESCRIPTOR.message_types_by_name.values()}
 
 
-st.register_type_strategy(RawNeed, SPECIAL[RawNeed])
-
-
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_every_value_comes_back_as_it_was_sent(kind: type[Any]) -> None:
-    texts = st.text(st.characters(codec="utf-8"), max_size=5)
-    numbers = st.integers(-(2**31), 2**31 - 1)
-
     @settings(max_examples=outside.examples(20), deadline=None)
     @given(st.data())
     def comes_back(data: st.DataObject) -> None:
-        with_small = {str: texts, int: numbers, float: st.floats(allow_nan=False)}
-        value = data.draw(built(kind, with_small))
+        value = data.draw(built(kind, LEAVES))
 
         assert from_bytes(kind, to_bytes(value)) == value
 
     comes_back()
-
-
-def built(kind: Any, leaves: dict[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
-    """Values of a type, from its annotations."""
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if kind in leaves:
-        return leaves[kind]
-    if kind in SPECIAL:
-        return SPECIAL[kind]
-    if kind in (State, q.About, bool):
-        return st.sampled_from(list(kind)) if kind is not bool else st.booleans()
-    if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return st.builds(
-            typing.cast("type[Any]", kind),
-            **{name: built(hint, leaves) for name, hint in hints.items()},
-        )
-    if origin is tuple:
-        return st.lists(built(inside[0], leaves), max_size=2).map(tuple)
-    if type(None) in inside:
-        return st.none() | built(inside[0], leaves)
-    return st.dictionaries(built(inside[0], leaves), built(inside[1], leaves), max_size=2)
 
 
 def test_a_quota_of_nothing_is_not_a_quota_of_any_number() -> None:
