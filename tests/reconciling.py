@@ -20,6 +20,7 @@ from mainstay.model.calls import (
     GetRequest,
     ListRequest,
 )
+from mainstay.model.coordination import Domain
 from mainstay.model.errors import NotSupported, UnknownMachine
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
@@ -30,10 +31,11 @@ from mainstay.providers.sim.provider import Sim
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.ledger import Ledger
-from mainstay.shard.lists.domains import Domains
 from mainstay.shard.lists.feeds import Feed, FeedOptions
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Disposed
+from mainstay.shard.ownership.holdings import Holdings
+from mainstay.shard.ownership.owned import Owned, assigned, unassigned
 from mainstay.shard.reconcile import Books, Looked, ReconcileOptions, Reconciler
 from virtual_loop import LoopClock, run
 
@@ -43,6 +45,11 @@ DELTAS_ONLY: Final = Capabilities(incremental=True)
 """Incremental, without a word about what is gone."""
 
 PATIENCE_S: Final = 0.25
+
+
+def in_domains(*domains: tuple[str, str]) -> Holdings:
+    """Of a shard that has these domains."""
+    return Holdings(Owned(domains=frozenset(Domain(*each) for each in domains), assigned=True))
 
 
 class FakeLink:
@@ -240,7 +247,7 @@ class World:
     clusters: Heard = field(default_factory=Heard)
     ends: Ends = field(default_factory=Ends)
     configured: list[str] = field(default_factory=list)
-    domains: Domains = field(default_factory=Domains)
+    holdings: Holdings = field(default_factory=Holdings)
     told_all: list[str] = field(default_factory=list)
     """The clusters that were told of all their machines."""
 
@@ -275,6 +282,13 @@ class World:
         self.inventory.merge = counting  # type: ignore[method-assign]
         return merged
 
+    def assign(self, key: str, value: str) -> None:
+        owned = assigned(self.holdings.owned, Domain(key, value))
+        self.holdings.put(owned, self.clock.elapsed_s())
+
+    def unassign(self, key: str, value: str) -> None:
+        self.holdings.put(unassigned(self.holdings.owned, Domain(key, value)))
+
     def state(self, machine: str = "m-1") -> State:
         return self.inventory.machine(MachineId(machine)).state
 
@@ -285,7 +299,7 @@ class World:
 @asynccontextmanager
 async def world(
     *links: FakeLink | SimLink,
-    domains: Domains | None = None,
+    holdings: Holdings | None = None,
     feed_options: FeedOptions | None = None,
     options: ReconcileOptions | None = None,
 ) -> AsyncIterator[World]:
@@ -306,8 +320,8 @@ async def world(
         configured=lambda machine: configured.append(machine.id),
         tell_all=told_all.append,
     )
-    domains = domains or Domains()
-    reconciler = Reconciler(books, feeds, domains=domains, options=options)
+    holdings = holdings or Holdings()
+    reconciler = Reconciler(books, feeds, holdings=holdings, options=options)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(reconciler.run())
         try:
@@ -323,7 +337,7 @@ async def world(
                 clusters,
                 ends,
                 configured,
-                domains,
+                holdings,
                 told_all,
             )
         finally:
@@ -336,7 +350,7 @@ Scenario = Callable[[World], Awaitable[None]]
 def play(
     scenario: Scenario,
     *links: FakeLink,
-    domains: Domains | None = None,
+    holdings: Holdings | None = None,
     feed_options: FeedOptions | None = None,
     options: ReconcileOptions | None = None,
 ) -> None:
@@ -344,7 +358,7 @@ def play(
 
     async def whole() -> None:
         async with world(
-            *links, domains=domains, feed_options=feed_options, options=options
+            *links, holdings=holdings, feed_options=feed_options, options=options
         ) as made:
             await scenario(made)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from mainstay.engine.quota import Quota
+from mainstay.model.coordination import AssignDomain, Domain, Instruction
 from mainstay.model.frames import BootstrapAnswer, BootstrapAsked
+from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
 from mainstay.shard.controls import ControlKind
 from mainstay.shard.events import Event
@@ -202,7 +204,10 @@ def test_domains_that_were_assigned_hold_after_a_restart(tmp_path: Path) -> None
     async def scenario() -> None:
         async with sims(a_provider(slots=0, idle=3)) as providers:
             async with running(tmp_path, providers) as whole:
-                whole.assembled.domains.assign("topology.kubernetes.io/zone", "elsewhere")
+                await asyncio.sleep(1)
+                assigned = AssignDomain(domain=Domain(ZONE_KEY, "elsewhere"))
+                told = Instruction(term=1, sequence=1, id="i-1", payload=assigned)
+                assert await whole.assembled.holder.carry_out(told) is not None
             async with running(tmp_path, providers) as whole:
                 await asyncio.sleep(60)
                 assert whole.assembled.live.reconciler.ready

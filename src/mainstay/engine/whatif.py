@@ -157,16 +157,14 @@ def _change(inputs: Inputs, change: WhatIf) -> Inputs:
     match change:
         case ZoneLost(zone):
             zone_is = Requirement(ZONE_KEY, Operator.IN, (zone,))
-            return _without(
-                snapshot, _selected(snapshot, Selector(requirements=(zone_is,)))
-            ), demand
+            return without(snapshot, _selected(snapshot, Selector(requirements=(zone_is,)))), demand
         case MachinesLost(which):
             rows = (
                 _selected(snapshot, which)
                 if isinstance(which, Selector)
                 else rows_of(snapshot, which)
             )
-            return _without(snapshot, rows), demand
+            return without(snapshot, rows), demand
         case PriceTimes(which, factor):
             return _repriced(snapshot, _selected(snapshot, which), factor), demand
         case MoreNeed(need):
@@ -193,7 +191,7 @@ def _selected(snapshot: Snapshot, which: Selector) -> Rows:
     return rows
 
 
-def _without(snapshot: Snapshot, rows: Rows) -> Snapshot:
+def without(snapshot: Snapshot, rows: Rows) -> Snapshot:
     """The same machines without some: their rows are empty, as after a removal."""
     columns = {name: getattr(snapshot, name).copy() for name in HOT}
     for name, column in HOT.items():

@@ -7,7 +7,7 @@ leaves everything as it was.
 import dataclasses
 from collections.abc import Collection
 
-from mainstay.inventory.merge import Adopt, MergeReport, Report, merge
+from mainstay.inventory.merge import NOBODY, Adopt, MergeReport, Named, Report, merge
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.inventory.store import Store
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, overlay
@@ -82,14 +82,16 @@ class Inventory:
         now: float,
         skip: Collection[MachineId] = (),
         adopt: Adopt | None = None,
+        named: Named = NOBODY,
     ) -> MergeReport:
         """Take in what a provider reports, as `add` and `apply` would, one machine after the other.
 
         Machines in `skip` are in our own hands and left alone. What is absent is told, not removed.
         Of a `Report` only the records are read whose digest we do not know. With `adopt`, a machine
-        that we do not know is taken in only if it says so of its shape; it is asked once per shape.
+        that we do not know is taken in only if it says so of its shape, asked once per shape, or if
+        `named` calls it ours. One that we do not know and that is away is passed over, uncounted.
         """
-        return merge(self._store, report, now=now, skip=skip, adopt=adopt)
+        return merge(self._store, report, now=now, skip=skip, adopt=adopt, named=named)
 
     def machine(self, machine: MachineId) -> Machine:
         """One record."""

@@ -6,8 +6,9 @@ reason and nothing of it is taken in.
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,16 @@ from mainstay.model.texts import U64, Rows, Texts, hash_of
 
 Adopt = Callable[[Shape], bool]
 """Whether machines of a shape are ours to take in."""
+
+
+class Named(NamedTuple):
+    """Machines that are ours to take in or not, whatever their shape says."""
+
+    ours: Collection[MachineId] = ()
+    away: Collection[MachineId] = ()
+
+
+NOBODY: Final = Named()
 
 _COLUMNS: Final = (
     "ids", "digest", "state", "host_provider", "host_ref", "shape", "cluster", "price_per_hour",
@@ -93,6 +104,7 @@ def merge(
     now: float,
     skip: Collection[MachineId] = (),
     adopt: Adopt | None = None,
+    named: Named = NOBODY,
 ) -> MergeReport:
     """Take in a report. See `mainstay.inventory.inventory.Inventory.merge`."""
     store.settle()
@@ -101,14 +113,17 @@ def merge(
     source = store.source_code(report.source)
     duplicate = _duplicates(report.ids, hashes, rows)
     skipped = ~duplicate & _named(report.ids, hashes, skip)
-    same_report = ~duplicate & ~skipped & _same_report(store, report, rows, source)
+    passed = duplicate | skipped
+    if named.away:
+        passed |= (rows < 0) & _named(report.ids, hashes, named.away)
+    same_report = ~passed & _same_report(store, report, rows, source)
 
-    open_ = np.flatnonzero(~duplicate & ~skipped & ~same_report)
+    open_ = np.flatnonzero(~passed & ~same_report)
     batch, unreadable = _read(report, open_)
     refused = {at: refusal_of(report.ids[at], error) for at, error in unreadable.items()}
     open_ = _without(open_, refused)
     read = len(open_)
-    batch, open_ = _adopted(batch, open_, rows, adopt)
+    batch, open_ = _adopted(batch, open_, rows, adopt, named.ours)
     broken = refusals(store, batch, rows[open_])
     refused |= {int(open_[place]): refusal for place, refusal in broken.items()}
     refused |= _named_twice(report.ids, duplicate)
@@ -168,9 +183,13 @@ def _at(batch: MachineBatch, places: Rows) -> MachineBatch:
 
 
 def _adopted(
-    batch: MachineBatch, positions: Rows, rows: Rows, adopt: Adopt | None
+    batch: MachineBatch,
+    positions: Rows,
+    rows: Rows,
+    adopt: Adopt | None,
+    by_id: Collection[MachineId],
 ) -> tuple[MachineBatch, Rows]:
-    """The records of machines that we know, or whose shape is ours to take in."""
+    """The records of machines that we know, or that are ours to take in by shape or by id."""
     if adopt is None:
         return batch, positions
     ours = rows[positions] >= 0
@@ -178,6 +197,10 @@ def _adopted(
     used, inverse = np.unique(batch.shape[unknown], return_inverse=True)
     wanted = np.fromiter((adopt(batch.shapes[code]) for code in used), np.bool_, len(used))
     ours[unknown] = wanted[inverse]
+    foreign = np.flatnonzero(~ours) if by_id else unknown[:0]
+    if len(foreign):
+        ids = batch.ids.take(foreign)
+        ours[foreign] = _named(ids, ids.hashes(), by_id)
     places = np.flatnonzero(ours)
     return _at(batch, places), positions[places]
 
@@ -229,6 +252,9 @@ def _named(ids: Texts, hashes: U64, names: Collection[MachineId]) -> Mask:
     """Where an id is one of `names`."""
     named = np.zeros(len(ids), dtype=np.bool_)
     if not names:
+        return named
+    if len(ids) <= len(names) and isinstance(names, AbstractSet):
+        named[:] = [name in names for name in ids]
         return named
     wanted = np.array([hash_of(name.encode()) for name in names], dtype=np.uint64)
     for position in np.flatnonzero(np.isin(hashes, wanted)).tolist():

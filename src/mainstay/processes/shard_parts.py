@@ -12,13 +12,19 @@ from typing import Any, Final
 import numpy as np
 
 from mainstay.config.shard import ShardConfig
-from mainstay.engine.policy import Policy
-from mainstay.engine.preempt import LONGEST_GRACE_S
 from mainstay.inventory.inventory import Inventory
-from mainstay.model.ids import ClusterId
+from mainstay.model.ids import ClusterId, ShardId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Requirement
 from mainstay.model.state import State
+from mainstay.processes.shard_settings import (
+    breaker_options,
+    fixed,
+    overdue_options,
+    policy_of,
+    quarantine_rule,
+    shard_options,
+)
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.answers.live import LiveShard
@@ -27,30 +33,34 @@ from mainstay.shard.cycle import Cycled, Parts
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.executor import Executor, ExecutorOptions
+from mainstay.shard.facts import Published
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
-from mainstay.shard.hands.breaker import BreakerOptions, Breakers
+from mainstay.shard.hands.breaker import Breakers
 from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
-from mainstay.shard.hands.overdue import Overdue, OverdueOptions
+from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.latency import Latency
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.lists.absence import AbsenceOptions
-from mainstay.shard.lists.domains import Domains
 from mainstay.shard.lists.feeds import Feed, FeedOptions
 from mainstay.shard.lists.intake import IntakeOptions
 from mainstay.shard.lists.telling import Books
 from mainstay.shard.metrics import ShardMetrics, Standing
 from mainstay.shard.moves import Moves
+from mainstay.shard.ownership.holder import Holder
+from mainstay.shard.ownership.holdings import Holdings
+from mainstay.shard.ownership.keeping import OwnershipTools
+from mainstay.shard.ownership.owned import configured
+from mainstay.shard.ownership.quota import HeldQuota
 from mainstay.shard.ports import Link
-from mainstay.shard.quarantine import QuarantineRule
-from mainstay.shard.rails import Limits, Restrictions, Stance, stance_of
+from mainstay.shard.rails import Stance, stance_of
 from mainstay.shard.reconcile import ReconcileOptions, Reconciler
 from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
-from mainstay.shard.shard import Shard, ShardOptions
+from mainstay.shard.shard import Shard
 
-FIRST_LIST_MARGIN_S: Final = 5.0
+__all__ = ["Assembled", "Beside", "Surroundings", "assembled", "policy_of"]
 
 RETRY_MAX_S: Final = 15.0
 """Whoever comes back is noticed within this."""
@@ -86,17 +96,10 @@ class Assembled:
     shard: Shard
     sessions: Sessions
     live: LiveShard
-    domains: Domains
+    holder: Holder
+    """Who owns which machines; nobody asks it anything where there is no coordinator."""
 
-
-def policy_of(config: ShardConfig) -> Policy:
-    """The engine's knobs."""
-    return Policy(
-        hold_on_demand_s=config.hold_on_demand_s,
-        hold_spot_s=config.hold_spot_s,
-        park_after=config.park_after,
-        reprobe_every=config.reprobe_every,
-    )
+    quota: HeldQuota
 
 
 def assembled(config: ShardConfig, around: Surroundings) -> Assembled:
@@ -113,9 +116,9 @@ class _Assembly:
         self._ledger = Ledger(around.clock)
         self._acting = Acting()
         self._backoff = BackOff(around.clock)
-        self._breakers = Breakers(around.clock, around.journal, _breaker_options(config))
+        self._breakers = Breakers(around.clock, around.journal, breaker_options(config))
         self._demand = DemandBook(
-            around.clock, around.journal, _quarantine_rule(config), latency=Latency(around.clock)
+            around.clock, around.journal, quarantine_rule(config), latency=Latency(around.clock)
         )
         self._sessions = Sessions(
             SessionTools(
@@ -134,10 +137,8 @@ class _Assembly:
             ),
         )
         self._moves = Moves(self._inventory, self._ledger, self._sessions, around.clock)
-        self._domains = Domains(_domains_of(config, around.data), save=around.data.domains.keep)
-        self._controls = Controls(
-            around.clock, around.journal, around.data.controls, _fixed(config)
-        )
+        self._holdings = Holdings(configured(around.data.owned.value, config.domain_labels))
+        self._controls = Controls(around.clock, around.journal, around.data.controls, fixed(config))
         self._shard: Shard | None = None
 
     def assembled(self) -> Assembled:
@@ -147,6 +148,7 @@ class _Assembly:
         sources = tuple(around.links)
         options = ExecutorOptions(workers=config.workers, deadline_s=config.action_deadline_s)
         executor = Executor(tools, sources, options, on_room=self._wake)
+        holder, quota = self._holder(reconciler, executor), self._quota(reconciler)
         parts = Parts(
             inventory=self._inventory,
             reconciler=reconciler,
@@ -155,16 +157,17 @@ class _Assembly:
             acting=self._acting,
             backoff=self._backoff,
             breakers=self._breakers,
-            overdue=Overdue(tools, sources, _overdue_options(config)),
+            overdue=Overdue(tools, sources, overdue_options(config)),
             executor=executor,
             publish=self._sessions.publish,
-            quota=lambda: around.data.quota.value,
+            quota=quota.held,
             journal=around.journal,
             clock=around.clock,
             aside=around.aside,
+            leaving=holder.barred,
         )
         shard = Shard(
-            parts, _shard_options(config), beside=around.beside, observe=self._observe(parts)
+            parts, shard_options(config), beside=around.beside, observe=self._observe(parts)
         )
         self._shard = shard
         live = LiveShard(
@@ -182,7 +185,37 @@ class _Assembly:
             journal=around.journal,
             clock=around.clock,
         )
-        return Assembled(shard, self._sessions, live, self._domains)
+        return Assembled(shard, self._sessions, live, holder, quota)
+
+    def _holder(self, reconciler: Reconciler, executor: Executor) -> Holder:
+        around = self._around
+        return Holder(
+            OwnershipTools(
+                shard=ShardId(self._config.shard_id),
+                holdings=self._holdings,
+                kept=around.data.owned,
+                inventory=self._inventory,
+                ledger=self._ledger,
+                reconciler=reconciler,
+                executor=executor,
+                journal=around.journal,
+                clock=around.clock,
+                aside=around.aside,
+                published=self._published,
+                wake=self._wake,
+                sources=frozenset(around.links),
+            )
+        )
+
+    def _quota(self, reconciler: Reconciler) -> HeldQuota:
+        return HeldQuota(
+            self._around.data.quota,
+            snapshot=self._inventory.snapshot,
+            published=self._published,
+            knows_all=lambda: reconciler.knows_all and not reconciler.unreachable,
+            journal=self._around.journal,
+            aside=self._around.aside,
+        )
 
     def _tools(self) -> Tools:
         config, around = self._config, self._around
@@ -245,7 +278,7 @@ class _Assembly:
         return Reconciler(
             books,
             feeds,
-            domains=self._domains,
+            holdings=self._holdings,
             options=ReconcileOptions(intake=IntakeOptions(absence=absence)),
         )
 
@@ -300,6 +333,9 @@ class _Assembly:
 
         return observe
 
+    def _published(self) -> Published | None:
+        return None if self._shard is None else self._shard.published
+
     def _demanded(self) -> None:
         if self._shard is not None:
             self._shard.demanded()
@@ -332,62 +368,3 @@ class _Timed:
 
     def tell(self, cluster: ClusterId, machine: Machine) -> None:
         self.clusters.tell(cluster, machine)
-
-
-def _domains_of(config: ShardConfig, data: DataDir) -> frozenset[tuple[str, str]] | None:
-    """What was assigned last; before anything was, what the configuration says, or everything."""
-    if data.domains.value is not None:
-        return data.domains.value
-    return config.domain_labels or None
-
-
-def _fixed(config: ShardConfig) -> Restrictions:
-    stance = Stance.SHADOW if config.dry_run else Stance.ACT
-    return Restrictions(
-        shard=Stance.PAUSE if config.actuation_paused else stance,
-        limits=Limits(
-            reclaim_fraction_max=config.reclaim_fraction_max,
-            actions_per_cycle_max=config.actions_per_cycle_max,
-        ),
-    )
-
-
-def _quarantine_rule(config: ShardConfig) -> QuarantineRule:
-    return QuarantineRule(
-        enabled=config.quarantine,
-        rows_min=config.quarantine_rows_min,
-        keep_fraction=config.quarantine_keep_fraction,
-        confirmations=config.quarantine_confirmations,
-    )
-
-
-def _breaker_options(config: ShardConfig) -> BreakerOptions:
-    return BreakerOptions(
-        rack_key=config.breaker_rack_label,
-        window_s=config.breaker_window_s,
-        failures_min=config.breaker_failures_min,
-        share_of_machines=config.breaker_machine_fraction,
-        share_of_ends=config.breaker_end_fraction,
-        open_s=config.breaker_open_s,
-        open_longest_s=config.breaker_open_max_s,
-    )
-
-
-def _overdue_options(config: ShardConfig) -> OverdueOptions:
-    return OverdueOptions(
-        deadlines_s={
-            State.CREATING: config.creating_deadline_s,
-            State.CONFIGURING: config.configuring_deadline_s,
-            State.DRAINING: config.draining_deadline_s + LONGEST_GRACE_S,
-            State.DELETING: config.deleting_deadline_s,
-        }
-    )
-
-
-def _shard_options(config: ShardConfig) -> ShardOptions:
-    return ShardOptions(
-        cycle_interval_s=config.cycle_interval_s,
-        audit_every=config.decision_audit_every,
-        first_list_s=config.list_timeout_s + FIRST_LIST_MARGIN_S,
-        policy=policy_of(config),
-    )

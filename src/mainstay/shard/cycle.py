@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mainstay.engine.barred import Barred
+from mainstay.engine.barred import NOTHING_BARRED, Barred
 from mainstay.engine.decide import decide
 from mainstay.engine.hints import Hint
 from mainstay.engine.plan import Demand, Memory, Plan
@@ -61,6 +61,8 @@ class Parts:
     journal: CycleJournal
     clock: Clock
     aside: Aside
+    leaving: Callable[[], Barred] = lambda: NOTHING_BARRED
+    """What is about to be another shard's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,10 +142,11 @@ def inputs(parts: Parts, carried: Carried, *, number: int, policy: Policy) -> In
     parts.breakers.look(snapshot)
     parts.overdue.look(snapshot, elapsed_s)
     silent = parts.reconciler.unreachable | parts.acting.providers.keys()
+    leaving = parts.leaving()
     barred = Barred(
         sources=silent,
-        values=parts.breakers.barred(elapsed_s),
-        machines=frozenset(parts.reconciler.notices),
+        values=parts.breakers.barred(elapsed_s) | leaving.values,
+        machines=frozenset(parts.reconciler.notices) | leaving.machines,
         offers=parts.breakers.offers(elapsed_s),
     )
     restrictions = dataclasses.replace(

@@ -18,12 +18,11 @@ from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.model.ids import ClusterId, parse_cluster_id
 from mainstay.shard.controls import Control, ControlKind
+from mainstay.shard.ownership import document as owned_document
+from mainstay.shard.ownership.owned import Owned
 
 VERSION: Final = 1
 EPOCH_MAX: Final = 2**63 - 1
-
-Domains = frozenset[tuple[str, str]]
-"""(key, value) of the labels that make a machine ours."""
 
 ValueT = TypeVar("ValueT")
 
@@ -74,7 +73,7 @@ class DataDir:
     def __init__(self, path: Path) -> None:
         self._lock = _locked(path)
         try:
-            self.domains = Kept(path, DOMAINS)
+            self.owned = Kept(path, OWNED)
             self.quota = Kept(path, QUOTA)
             self.controls = Kept(path, CONTROLS)
             self.epoch = _epoch(path / "epoch", is_new=not _has_lived(path)) + 1
@@ -126,7 +125,7 @@ def _locked(path: Path) -> int:
 
 def _has_lived(path: Path) -> bool:
     """Whether a shard has kept something here before."""
-    return any((path / form.file).exists() for form in (DOMAINS, QUOTA, CONTROLS))
+    return any((path / form.file).exists() for form in (OWNED, QUOTA, CONTROLS))
 
 
 def _epoch(path: Path, *, is_new: bool) -> int:
@@ -225,24 +224,13 @@ def _rows(value: Any) -> list[Any]:
     return value
 
 
-def _domains_to(domains: Domains | None) -> list[list[str]] | None:
-    return None if domains is None else sorted(map(list, domains))
-
-
-def _domains_from(value: Any) -> Domains | None:
-    if value is None:
-        return None
-    return frozenset((_text(key), _text(label)) for key, label in _rows(value))
-
-
-DOMAINS: Final[Form[Domains | None]] = Form(
-    file="domains.json",
-    missing=None,
-    encode=_domains_to,
-    decode=_domains_from,
-    without_it="with the domains of the configuration",
+OWNED: Final[Form[Owned]] = Form(
+    file="owned.json",
+    missing=Owned(),
+    encode=owned_document.encoded,
+    decode=owned_document.decoded,
+    without_it="with the domains of the configuration and without any machine outside them",
 )
-"""None: never assigned any. That is not the same as none: those were taken away."""
 
 
 def _quota_to(quota: Quota) -> dict[str, Any]:

@@ -34,6 +34,14 @@ class Event(StrEnum):
     MACHINE_REMOVED = "machine_removed"
     MACHINE_FOREIGN = "machine_foreign"
     MACHINE_FAILED = "machine_failed"
+    MACHINE_LET_GO = "machine_let_go"
+    MACHINE_GIVEN = "machine_given"
+    MACHINE_TAKEN = "machine_taken"
+    MACHINE_STRAYED = "machine_strayed"
+    MACHINE_PROMISED = "machine_promised"
+    DOMAIN_ASSIGNED = "domain_assigned"
+    DOMAIN_UNASSIGNED = "domain_unassigned"
+    QUOTA_CHANGED = "quota_changed"
     STEP_OVERDUE = "step_overdue"
     INTERRUPTION_NOTICED = "interruption_noticed"
     EVICTION_SKIPPED = "eviction_skipped"
@@ -124,6 +132,40 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
         ),
         Event.MACHINE_FAILED: EventRule(
             L.WARNING, "machines_failed", "Machines that went Failed.", "reason", audited=True
+        ),
+        Event.MACHINE_LET_GO: EventRule(
+            L.INFO,
+            "machines_let_go",
+            "Machines that are no longer this shard's to have.",
+            "reason",
+            audited=True,
+        ),
+        Event.MACHINE_GIVEN: EventRule(
+            L.INFO, "machines_given", "Machines given to another shard.", "state", audited=True
+        ),
+        Event.MACHINE_TAKEN: EventRule(
+            L.INFO, "machines_taken", "Machines taken over from another shard.", audited=True
+        ),
+        Event.MACHINE_STRAYED: EventRule(
+            L.INFO,
+            "machines_strayed",
+            "Machines kept until they are free, although their domain is another shard's.",
+            audited=True,
+        ),
+        Event.MACHINE_PROMISED: EventRule(
+            L.WARNING,
+            "machines_promised",
+            "Machines that are drained for another shard.",
+            audited=True,
+        ),
+        Event.DOMAIN_ASSIGNED: EventRule(
+            L.INFO, "domains_assigned", "Domains that became this shard's.", audited=True
+        ),
+        Event.DOMAIN_UNASSIGNED: EventRule(
+            L.INFO, "domains_unassigned", "Domains that this shard has let go of.", audited=True
+        ),
+        Event.QUOTA_CHANGED: EventRule(
+            L.INFO, "quotas_changed", "Times a number of the quota held changed.", audited=True
         ),
         Event.STEP_OVERDUE: EventRule(
             L.ERROR, "steps_overdue", "Steps that a provider never finished.", "state", audited=True

@@ -102,6 +102,8 @@ class Executor:
         self._lanes = {name: Lane(self._options.queue_length_max) for name in sources}
         self._on_room = on_room
         self._cycle = 0
+        self._besides: set[MachineId] = set()
+        """Of orders that wait and are of no plan."""
 
     @property
     def depth(self) -> Mapping[str, int]:
@@ -142,6 +144,18 @@ class Executor:
             overtaken=overtaken,
         )
 
+    def also(self, orders: Iterable[Order]) -> int:
+        """Take on orders that are of no plan, and that none replaces; how many. Never waits.
+
+        Those that are in hand already are no news. The rest of what is not taken on is told.
+        """
+        fresh = [each for each in orders if each.action.machine not in self._tools.ledger]
+        refused = [(order, self._admit(order)) for order in fresh]
+        taken = {order.action.machine for order, why_not in refused if why_not is None}
+        self._besides |= taken
+        self._tools.journal.disposed([why_not for _, why_not in refused if why_not is not None])
+        return len(taken)
+
     async def run(self) -> None:
         """Work until cancelled; what then still waits is let go."""
         try:
@@ -150,6 +164,7 @@ class Executor:
                     for number in range(self._options.workers):
                         tasks.create_task(self._work(lane), name=f"worker {name}/{number}")
         finally:
+            self._besides.clear()
             self._tools.journal.disposed(self._overtaken({}, why="stopped"))
 
     def _overtaken(
@@ -160,7 +175,10 @@ class Executor:
             waiting
             for lane in self._lanes.values()
             for waiting in lane.leave_only(
-                lambda order: _is_repeated(order.action, plan.get(order.action.machine))
+                lambda order: (
+                    order.action.machine in self._besides
+                    or _is_repeated(order.action, plan.get(order.action.machine))
+                )
             )
         ]
         for waiting in left:
@@ -223,6 +241,7 @@ class Executor:
     async def _carry_out(self, waiting: Waiting) -> None:
         """One order, to its end; exactly one record of it is left."""
         tools, order = self._tools, waiting.order
+        self._besides.discard(order.action.machine)
         if (held := self._held_back(order)) is not None:
             tools.ledger.give_back(order.action.machine)
             tools.journal.disposed([held])

@@ -22,6 +22,10 @@ class Ledger:
     def __contains__(self, machine: MachineId) -> bool:
         return machine in self._held
 
+    def held(self) -> frozenset[MachineId]:
+        """What is in hand now."""
+        return frozenset(self._held)
+
     def take(self, machine: MachineId) -> bool:
         """Take a machine in hand; false when it is already."""
         if machine in self._held:

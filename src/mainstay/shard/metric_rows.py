@@ -30,11 +30,12 @@ class MetricRow:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    prefix: str = PREFIX
 
     @property
     def full_name(self) -> str:
         """As it is asked for."""
-        return PREFIX + self.name + ("_total" if self.kind is MetricKind.COUNTER else "")
+        return self.prefix + self.name + ("_total" if self.kind is MetricKind.COUNTER else "")
 
 
 class CyclePart(StrEnum):

@@ -16,7 +16,6 @@ from mainstay.model.ids import MachineId
 from mainstay.model.notice import Notices
 from mainstay.model.state import State
 from mainstay.shard.facts import Health, ProviderFacts
-from mainstay.shard.lists.domains import Domains
 from mainstay.shard.lists.feeds import Feed, Fetched
 from mainstay.shard.lists.intake import UNKNOWN, Intake, IntakeOptions
 from mainstay.shard.lists.interruptions import Interruptions
@@ -25,6 +24,7 @@ from mainstay.shard.lists.lookups import Found
 from mainstay.shard.lists.owed import Owed
 from mainstay.shard.lists.reports import machines_of, says_anything
 from mainstay.shard.lists.telling import Books
+from mainstay.shard.ownership.holdings import Holdings
 from mainstay.shard.ports import Listed
 
 __all__ = ["Books", "Looked", "ReconcileOptions", "Reconciler"]
@@ -47,17 +47,17 @@ class Reconciler:
         books: Books,
         feeds: Sequence[Feed],
         *,
-        domains: Domains | None = None,
+        holdings: Holdings | None = None,
         options: ReconcileOptions | None = None,
     ) -> None:
         options = options or ReconcileOptions()
         self._books = books
         self._feeds = tuple(feeds)
-        self._domains = domains or Domains()
-        self._domains_seen = self._domains.version
+        self._holdings = holdings or Holdings()
+        self._holdings_seen = self._holdings.version
         self._interruptions = Interruptions(books.journal)
         self._owed = {feed.name: Owed(options.owed_max) for feed in self._feeds}
-        self._intake = Intake(books, self._owed, self._domains, options.intake)
+        self._intake = Intake(books, self._owed, options.intake)
         self._asked_at_s: dict[str, float] = {}
         self._found_at_s: dict[MachineId, float] = {}
         self._answered: set[str] = set()
@@ -68,6 +68,11 @@ class Reconciler:
     def ready(self) -> bool:
         """Whether each provider has been taken in once, or has failed to be. Never false again."""
         return len(self._answered) == len(self._feeds)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether a list of each provider was taken in, in this life."""
+        return self._asked_at_s.keys() == {feed.name for feed in self._feeds}
 
     @property
     def unreachable(self) -> frozenset[str]:
@@ -119,8 +124,8 @@ class Reconciler:
         A full list is asked for, and taken in by the next look.
         """
         looked = await self._take_all()
-        reassigned = self._domains.version != self._domains_seen
-        self._domains_seen = self._domains.version
+        reassigned = self._holdings.version != self._holdings_seen
+        self._holdings_seen = self._holdings.version
         for feed in self._feeds:
             feed.ask(full=reassigned)
         await self._settle(patience_s)
@@ -163,13 +168,16 @@ class Reconciler:
         self._owe_skipped(feed, listed, touched)
         try:
             if says_anything(listed):
-                looked += await self._intake.take_in(feed, listed, touched)
+                adoption = self._holdings.adoption(fetched.asked_at_s)
+                looked += await self._intake.take_in(feed, listed, touched, adoption)
         except MainstayError as error:
             feed.refuse(error.message)
             return NOTHING
         except Exception:
             feed.refuse("taking in its list ended in a defect of ours")
             raise
+        if listed.full and self._holdings.is_too_old(fetched.asked_at_s):
+            feed.ask(full=True)
         self._asked_at_s[name] = fetched.asked_at_s
         self._interruptions.heard(name, listed, lambda machine: self._has(machine, name))
         return looked
@@ -195,7 +203,8 @@ class Reconciler:
         records = [each.record for each in current if each.record is not None]
         if records:
             batch = batch_of(records, source=name, full=False)
-            looked += await intake.take_in(feed, batch, frozenset())
+            adoption = self._holdings.adoption(min(each.asked_at_s for each in current))
+            looked += await intake.take_in(feed, batch, frozenset(), adoption)
         return looked
 
     def _owe_skipped(self, feed: Feed, listed: Listed, touched: frozenset[MachineId]) -> None:

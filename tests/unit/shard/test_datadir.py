@@ -11,10 +11,12 @@ import pytest
 
 import outside
 from mainstay.engine.quota import NO_QUOTA, Quota
+from mainstay.model.coordination import Domain, Handed, Outcome, Stray
 from mainstay.model.errors import Rejected, Unavailable
-from mainstay.model.ids import ClusterId
+from mainstay.model.ids import ClusterId, MachineId, ShardId
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.datadir import EPOCH_MAX, DataDir
+from mainstay.shard.ownership.owned import Done, Owned, Promise, Victim
 
 WEB: Final = ClusterId("web")
 A_QUOTA: Final = Quota({WEB: 7}, {("ec2", "eu-1"): 3, ("metal", ""): 0})
@@ -30,7 +32,32 @@ A_CONTROL: Final = Control(
 A_PAUSE: Final = Control(
     kind=ControlKind.PAUSE, reason="stop", by="bob", set_at_s=0.0, expires_at_s=1.0
 )
-FILES: Final = ("domains.json", "quota.json", "controls.json")
+RACK: Final = Domain("rack", "r1")
+M_1, M_2, M_3 = (MachineId(f"m-{number}") for number in (1, 2, 3))
+MUCH_OWNED: Final = Owned(
+    domains=frozenset({RACK, Domain("rack", "r2")}),
+    assigned=True,
+    here={
+        M_1: Stray(M_1, "metal", Domain("rack", "r3"), leaving=True),
+        M_2: Stray(M_2, "ec2", None, leaving=False),
+    },
+    away={M_3: RACK, MachineId("m-4"): None},
+    term=2**60,
+    done=(
+        Done(instruction="i-1", outcome=Outcome.REJECTED_INVALID, reason="“no”"),
+        Done(instruction="i-2", outcome=Outcome.ACCEPTED, given=(Handed(M_3, "metal", RACK),)),
+    ),
+    promises=(
+        Promise(
+            instruction="i-3",
+            to=ShardId("shard-b"),
+            victims=(Victim(Handed(M_1, "metal", None), 30),),
+            priority=-5,
+            until_s=1700.5,
+        ),
+    ),
+)
+FILES: Final = ("owned.json", "quota.json", "controls.json")
 
 
 @pytest.fixture
@@ -129,7 +156,8 @@ class TestLock:
         script = (
             "import os, signal, sys; from pathlib import Path\n"
             "from mainstay.shard.datadir import DataDir\n"
-            "data = DataDir(Path(sys.argv[1])); data.domains.keep(frozenset({('rack', 'r1')}))\n"
+            "from mainstay.shard.ownership.owned import Owned\n"
+            "data = DataDir(Path(sys.argv[1])); data.owned.keep(Owned(term=7))\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
 
@@ -138,7 +166,7 @@ class TestLock:
         assert ended.returncode == -9, ended.stderr
         with DataDir(folder) as data:
             assert data.epoch == 2
-            assert data.domains.value == frozenset({("rack", "r1")})
+            assert data.owned.value.term == 7
 
     def test_a_start_that_is_refused_leaves_it_free(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -170,33 +198,32 @@ class TestLock:
 class TestKept:
     def test_a_new_shard_was_never_assigned_anything(self, folder: Path) -> None:
         with DataDir(folder) as data:
-            assert data.domains.value is None
+            assert data.owned.value == Owned()
             assert data.quota.value == NO_QUOTA
             assert data.controls.value == ()
 
-    def test_domains_quota_and_controls_survive_a_restart(self, folder: Path) -> None:
-        domains = frozenset({("rack", "r1"), ("rack", "r2"), ("zone", "a")})
+    def test_what_is_owned_quota_and_controls_survive_a_restart(self, folder: Path) -> None:
         with DataDir(folder) as data:
-            data.domains.keep(domains)
+            data.owned.keep(MUCH_OWNED)
             data.quota.keep(A_QUOTA)
             data.controls.keep((A_CONTROL, A_PAUSE))
 
         with DataDir(folder) as data:
-            assert data.domains.value == domains
+            assert data.owned.value == MUCH_OWNED
             assert data.quota.value == A_QUOTA
             assert data.controls.value == (A_CONTROL, A_PAUSE)
 
     def test_no_domain_left_is_not_the_same_as_never_assigned(self, folder: Path) -> None:
         """Else taking the last one away would widen a shard to everything."""
         with DataDir(folder) as data:
-            data.domains.keep(frozenset())
+            data.owned.keep(Owned(domains=frozenset(), assigned=True))
 
         with DataDir(folder) as data:
-            assert data.domains.value == frozenset()
-            data.domains.keep(None)
+            assert data.owned.value.domains == frozenset()
+            data.owned.keep(Owned(domains=frozenset({RACK}), term=2))
 
         with DataDir(folder) as data:
-            assert data.domains.value is None
+            assert data.owned.value == Owned(term=2)
 
     def test_what_was_kept_last_counts(self, folder: Path) -> None:
         with DataDir(folder) as data:
@@ -231,6 +258,18 @@ def a_control_with(**changes: object) -> str:
         "set_at_s": 0, "expires_at_s": 1, **changes,
     }  # fmt: skip
     return value([parts])
+
+
+def owned_with(**changes: object) -> str:
+    parts: dict[str, object] = {
+        "domains": None,
+        "here": [],
+        "away": [],
+        "term": 0,
+        "done": [],
+        "promises": [],
+    }
+    return value({**parts, **changes})
 
 
 UNREADABLE: Final = {
@@ -268,9 +307,22 @@ class TestUnreadable:
     @pytest.mark.parametrize(
         ("file", "text"),
         [
-            ("domains.json", value([["rack"]])),
-            ("domains.json", value([["rack", ""]])),
-            ("domains.json", value([["rack", 1]])),
+            ("owned.json", owned_with(domains=[["rack"]])),
+            ("owned.json", owned_with(domains=[["rack", ""]])),
+            ("owned.json", owned_with(domains=[["rack", 1]])),
+            ("owned.json", owned_with(domains={})),
+            ("owned.json", owned_with(here=[["m-1", "metal", None]])),
+            ("owned.json", owned_with(here=[["m-1", "metal", None, 1]])),
+            ("owned.json", owned_with(here=[["m 1", "metal", None, True]])),
+            ("owned.json", owned_with(here=[["m-1", "", None, True]])),
+            ("owned.json", owned_with(away=[["m-1", ["rack"]]])),
+            ("owned.json", owned_with(away={})),
+            ("owned.json", owned_with(term="7")),
+            ("owned.json", owned_with(term=True)),
+            ("owned.json", owned_with(done=[["i-1", 9, "", []]])),
+            ("owned.json", owned_with(done=[["i-1", 1, None, []]])),
+            ("owned.json", owned_with(promises=[{"instruction": "i-1"}])),
+            ("owned.json", owned_with(promises=[7])),
             ("quota.json", value({"machines": {"web": -1}, "slots": []})),
             ("quota.json", value({"machines": {"web": 1.5}, "slots": []})),
             ("quota.json", value({"machines": {"web": True}, "slots": []})),
@@ -300,16 +352,16 @@ class TestUnreadable:
 
     def test_bytes_that_are_no_text_refuse_to_start(self, folder: Path) -> None:
         folder.mkdir(parents=True)
-        (folder / "domains.json").write_bytes(b"\xff\xfe")
+        (folder / "owned.json").write_bytes(b"\xff\xfe")
 
-        with pytest.raises(Rejected, match=r"domains\.json cannot be read"):
+        with pytest.raises(Rejected, match=r"owned\.json cannot be read"):
             DataDir(folder)
 
 
 def test_a_missing_epoch_beside_other_files_refuses_to_start(tmp_path: Path) -> None:
     """An older life's number would be used again, and its calls be fenced or, worse, not."""
     with DataDir(tmp_path) as data:
-        data.domains.keep(frozenset({("zone", "a")}))
+        data.owned.keep(Owned(term=1))
     (tmp_path / "epoch").unlink()
 
     with pytest.raises(Rejected, match="it is missing"):

@@ -12,9 +12,8 @@ from mainstay.model.metadata import encode
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import NEXT, TRANSITIONAL, State
 from mainstay.shard.events import Event
-from mainstay.shard.lists.domains import Domains
 from mainstay.shard.lists.feeds import FeedOptions
-from reconciling import DELTAS, DELTAS_ONLY, FULL_ONLY, FakeLink, World, play
+from reconciling import DELTAS, DELTAS_ONLY, FULL_ONLY, FakeLink, World, in_domains, play
 
 M = MachineId("m-1")
 KINDS = [pytest.param(FULL_ONLY, id="full"), pytest.param(DELTAS, id="incremental")]
@@ -408,13 +407,13 @@ class TestIllegalEdges:
     def test_a_machine_of_ours_is_admitted_again_wherever_it_stands(self) -> None:
         async def scenario(w: World) -> None:
             await w.first()
-            w.domains.unassign(ZONE_KEY, "zone-a")
+            w.unassign(ZONE_KEY, "zone-a")
             w.links["metal"].put(a_machine(State.IDLE))
             await w.cycles(2)
             assert w.state() is State.IDLE
 
-        zone_a = Domains([(ZONE_KEY, "zone-a")])
-        play(scenario, FakeLink(a_machine(State.CONFIGURED)), domains=zone_a)
+        zone_a = in_domains((ZONE_KEY, "zone-a"))
+        play(scenario, FakeLink(a_machine(State.CONFIGURED)), holdings=zone_a)
 
 
 class TestDomains:
@@ -430,7 +429,7 @@ class TestDomains:
             assert w.inventory.ids() == ["a-1"]
             assert w.diary.count(Event.MACHINE_FOREIGN) >= 2
 
-        play(scenario, two_zones(kind), domains=Domains([(ZONE_KEY, "zone-a")]))
+        play(scenario, two_zones(kind), holdings=in_domains((ZONE_KEY, "zone-a")))
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_domain_that_is_assigned_brings_its_machines(self, kind: Capabilities) -> None:
@@ -438,23 +437,23 @@ class TestDomains:
 
         async def scenario(w: World) -> None:
             await w.first()
-            w.domains.assign(ZONE_KEY, "zone-b")
+            w.assign(ZONE_KEY, "zone-b")
             await w.cycles(2)
             assert w.inventory.ids() == ["a-1", "b-1"]
 
-        play(scenario, two_zones(kind), domains=Domains([(ZONE_KEY, "zone-a")]))
+        play(scenario, two_zones(kind), holdings=in_domains((ZONE_KEY, "zone-a")))
 
     def test_machines_that_we_have_stay_ours_when_their_domain_is_taken_away(self) -> None:
         async def scenario(w: World) -> None:
             await w.first()
-            w.domains.unassign(ZONE_KEY, "zone-a")
+            w.unassign(ZONE_KEY, "zone-a")
             w.links["metal"].put(a_machine(id="a-1", profile=a_profile(), price_per_hour=5.0))
             w.links["metal"].put(a_machine(id="a-2"))
             await w.cycles(2)
             assert w.inventory.ids() == ["a-1"]
             assert w.inventory.machine(MachineId("a-1")).price_per_hour == 5.0
 
-        play(scenario, two_zones(FULL_ONLY), domains=Domains([(ZONE_KEY, "zone-a")]))
+        play(scenario, two_zones(FULL_ONLY), holdings=in_domains((ZONE_KEY, "zone-a")))
 
     def test_a_machine_that_is_found_one_by_one_is_held_to_it_too(self) -> None:
         async def scenario(w: World) -> None:
@@ -463,7 +462,7 @@ class TestDomains:
             await w.cycles(1)
             assert w.inventory.ids() == ["a-1"]
 
-        play(scenario, two_zones(DELTAS), domains=Domains([(ZONE_KEY, "zone-a")]))
+        play(scenario, two_zones(DELTAS), holdings=in_domains((ZONE_KEY, "zone-a")))
 
 
 def two_zones(kind: Capabilities) -> FakeLink:

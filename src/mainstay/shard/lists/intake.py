@@ -23,13 +23,13 @@ from mainstay.model.texts import Rows
 from mainstay.shard.events import Event
 from mainstay.shard.lists.absence import NOTHING_HELD, AbsenceOptions, judge
 from mainstay.shard.lists.comebacks import Comebacks
-from mainstay.shard.lists.domains import Domains
 from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.lists.looked import Looked
 from mainstay.shard.lists.owed import Owed
 from mainstay.shard.lists.reports import machines_of, moved_by
 from mainstay.shard.lists.rivals import claimed_elsewhere
 from mainstay.shard.lists.telling import Books, Moved, Telling
+from mainstay.shard.ownership.holdings import Adoption
 from mainstay.shard.ports import Listed
 
 ILLEGAL: Final = IllegalTransition.code
@@ -71,19 +71,19 @@ class Intake:
         self,
         books: Books,
         owed: Mapping[str, Owed],
-        domains: Domains,
         options: IntakeOptions,
     ) -> None:
         self._books = books
         self._owed = owed
-        self._domains = domains
         self._options = options
         self._telling = Telling(books)
         self._comebacks = Comebacks()
         self._held = dict.fromkeys(owed, NOTHING_HELD)
         self._claimed: defaultdict[MachineId, set[str]] = defaultdict(set)
 
-    async def take_in(self, feed: Feed, report: Listed, touched: frozenset[MachineId]) -> Looked:
+    async def take_in(
+        self, feed: Feed, report: Listed, touched: frozenset[MachineId], adoption: Adoption
+    ) -> Looked:
         """Take in a report, and all that follows from it; nothing waits until it is merged."""
         name, books = feed.name, self._books
         claimed, named = self._disputed(name, report)
@@ -91,7 +91,8 @@ class Intake:
             report,
             now=books.clock.now_s(),
             skip=touched | claimed,
-            adopt=None if self._domains.assigned is None else self._domains.admits,
+            adopt=None if adoption.domains is None else adoption.admits,
+            named=adoption.named,
         )
         snapshot = books.inventory.snapshot()
         moved = moved_by(merged, snapshot)

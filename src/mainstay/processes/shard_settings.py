@@ -1,0 +1,82 @@
+"""What the settings of a shard mean to its parts."""
+
+from typing import Final
+
+from mainstay.config.shard import ShardConfig
+from mainstay.engine.policy import Policy
+from mainstay.engine.preempt import LONGEST_GRACE_S
+from mainstay.model.state import State
+from mainstay.shard.hands.breaker import BreakerOptions
+from mainstay.shard.hands.overdue import OverdueOptions
+from mainstay.shard.quarantine import QuarantineRule
+from mainstay.shard.rails import Limits, Restrictions, Stance
+from mainstay.shard.shard import ShardOptions
+
+FIRST_LIST_MARGIN_S: Final = 5.0
+
+
+def policy_of(config: ShardConfig) -> Policy:
+    """The engine's knobs."""
+    return Policy(
+        hold_on_demand_s=config.hold_on_demand_s,
+        hold_spot_s=config.hold_spot_s,
+        park_after=config.park_after,
+        reprobe_every=config.reprobe_every,
+    )
+
+
+def fixed(config: ShardConfig) -> Restrictions:
+    """What holds actions back in every cycle."""
+    stance = Stance.SHADOW if config.dry_run else Stance.ACT
+    return Restrictions(
+        shard=Stance.PAUSE if config.actuation_paused else stance,
+        limits=Limits(
+            reclaim_fraction_max=config.reclaim_fraction_max,
+            actions_per_cycle_max=config.actions_per_cycle_max,
+        ),
+    )
+
+
+def quarantine_rule(config: ShardConfig) -> QuarantineRule:
+    """Which roll-ups are not believed at once."""
+    return QuarantineRule(
+        enabled=config.quarantine,
+        rows_min=config.quarantine_rows_min,
+        keep_fraction=config.quarantine_keep_fraction,
+        confirmations=config.quarantine_confirmations,
+    )
+
+
+def breaker_options(config: ShardConfig) -> BreakerOptions:
+    """When buying somewhere stops."""
+    return BreakerOptions(
+        rack_key=config.breaker_rack_label,
+        window_s=config.breaker_window_s,
+        failures_min=config.breaker_failures_min,
+        share_of_machines=config.breaker_machine_fraction,
+        share_of_ends=config.breaker_end_fraction,
+        open_s=config.breaker_open_s,
+        open_longest_s=config.breaker_open_max_s,
+    )
+
+
+def overdue_options(config: ShardConfig) -> OverdueOptions:
+    """How patient it is with steps."""
+    return OverdueOptions(
+        deadlines_s={
+            State.CREATING: config.creating_deadline_s,
+            State.CONFIGURING: config.configuring_deadline_s,
+            State.DRAINING: config.draining_deadline_s + LONGEST_GRACE_S,
+            State.DELETING: config.deleting_deadline_s,
+        }
+    )
+
+
+def shard_options(config: ShardConfig) -> ShardOptions:
+    """How often it cycles."""
+    return ShardOptions(
+        cycle_interval_s=config.cycle_interval_s,
+        audit_every=config.decision_audit_every,
+        first_list_s=config.list_timeout_s + FIRST_LIST_MARGIN_S,
+        policy=policy_of(config),
+    )

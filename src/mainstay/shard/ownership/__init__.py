@@ -1,0 +1,1 @@
+"""Which machines are a shard's to have, and how they change hands."""
