@@ -15,6 +15,8 @@ OPTIONS: Final = (
     Option("listen", str, "HOST:PORT for sessions and questions; port 0 picks a free one."),
     Option("http", str, "Loopback HOST:PORT for /healthz, /readyz and /metrics."),
     Option("data_dir", str, "What must survive a restart."),
+    Option("coordinators", list[str], "HOST:PORT, once for each.", flags=("--coordinator",)),
+    Option("advertise", str, "HOST:PORT by which others reach it; else where it listens."),
     Option("cycle_interval_s", float, "Seconds between looks.", flags=("--cycle-interval",)),
     Option("workers", int, "Actions at once through one provider."),
     Option("actuation_paused", bool, "Decide everything, do nothing.", flags=("--paused",)),
@@ -37,7 +39,8 @@ def shard(**given: Any) -> None:
     from mainstay.runtime.clock import SystemClock
 
     file = given.pop("config")
-    given["providers"] = tuple(given["providers"] or ()) or None
+    for name in ("providers", "coordinators"):
+        given[name] = tuple(given[name] or ()) or None
     config = load("shard", ShardConfig, read_sources(file=file), given).config
     clock = SystemClock()
     log.configure(clock)

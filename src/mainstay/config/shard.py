@@ -49,6 +49,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "decision_audit_every": (0, 1_000_000),
     "audit_file_bytes": (4_096, 1 << 40),
     "audit_files_max": (0, 1_000_000),
+    "report_interval_s": (0.1, 3_600),
 }
 """Least and greatest value of every number; a number that is none of them is refused too."""
 
@@ -74,6 +75,15 @@ class ShardConfig:
 
     domains: tuple[str, ...] = ()
     """The labels that make a machine ours, `key=value` each; none: every machine is."""
+
+    coordinators: tuple[str, ...] = ()
+    """Where coordinators are, `host:port` each; none: this shard is on its own."""
+
+    advertise: str = ""
+    """Where others reach this shard, `host:port`; else where it listens. Told to coordinators."""
+
+    report_interval_s: float = 30.0
+    """How often to report to the coordinator when nothing has happened."""
 
     cycle_interval_s: float = 10.0
     """How often to look again when nothing has happened."""
@@ -212,8 +222,10 @@ class ShardConfig:
             _SHARD_ID.fullmatch(self.shard_id) is not None,
             f"shard.shard_id must be 1 to 63 letters, digits, dots, dashes: {self.shard_id[:80]!r}",
         )
-        for name in ("listen", "http"):
-            _require_address(f"shard.{name}", getattr(self, name), optional=name == "http")
+        for name in ("listen", "http", "advertise"):
+            _require_address(f"shard.{name}", getattr(self, name), optional=name != "listen")
+        for address in self.coordinators:
+            _require_address("each of shard.coordinators", address)
         for name, (least, most) in RANGES.items():
             value = getattr(self, name)
             require(

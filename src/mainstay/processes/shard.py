@@ -68,6 +68,8 @@ async def serve_shard(config: ShardConfig, place: Place) -> None:
     """A shard, until a signal."""
     flags = _flags(config)
     over = transport(flags, config.listen)
+    for address in config.coordinators:
+        transport(flags, address)
     if not config.provider_addresses:
         raise Rejected("no providers: give --provider NAME=HOST:PORT, or shard.providers")
     kernels.warm()
@@ -135,6 +137,9 @@ async def _serve(
         running = tasks.create_task(made.shard.shard.run(), name="shard")
         stack.callback(running.cancel)
         at = await stack.enter_async_context(serving(handlers, config.listen, over))
+        if config.coordinators:
+            report = await stack.enter_async_context(_uplinked(made, config, place, at))
+            stack.callback(tasks.create_task(report(), name="uplink").cancel)
         addresses = {"grpc": at}
         if config.http:
             pages = serving_pages(config.http, _pages(live, made.metrics))
@@ -147,6 +152,20 @@ async def _serve(
             )
             await stop.wait()
         sessions.hang_up("the shard stops")
+
+
+@asynccontextmanager
+async def _uplinked(
+    made: Made, config: ShardConfig, place: Place, at: str
+) -> AsyncIterator[Beside]:
+    """What runs beside a shard that has a coordinator: it ends for nothing but being cancelled."""
+    from mainstay.processes.shard_uplink import uplinked  # noqa: PLC0415 - only where used
+
+    over = transport(_flags(config), config.coordinators[0])
+    async with uplinked(
+        made.shard, config, over, address=at, metrics=made.metrics, clock=place.clock
+    ) as uplink:
+        yield uplink.run
 
 
 def _pages(live: LiveShard, metrics: ShardMetrics) -> Pages:

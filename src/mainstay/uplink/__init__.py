@@ -1,1 +1,4 @@
-"""From a shard to the coordinator. Not built yet: forbidden to the shard, like its other end."""
+"""From a shard to the coordinator: reports up, instructions back. Beside the shard, never in it.
+
+The shard does not know this package exists. Without a coordinator it is not even imported.
+"""
