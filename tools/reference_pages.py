@@ -12,6 +12,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
+from access_pages import access_page
+from coordinator_pages import coordinator_metrics_page
 from drawing import WIDTH, arrow, box, drawing
 from mainstay.cli.main import COMMANDS
 from mainstay.config.load import SECTIONS, variable_name
@@ -320,7 +322,9 @@ MAKERS: dict[str, Callable[[], str]] = {
     "config.md": config_page,
     "cli.md": cli_page,
     "columns.md": column_page,
+    "access.md": access_page,
     "metrics.md": metrics_page,
+    "coordinator-metrics.md": coordinator_metrics_page,
     "events.md": events_page,
     "openapi.json": openapi,
     "events.asyncapi.json": events_doc.text,

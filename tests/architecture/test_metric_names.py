@@ -6,6 +6,8 @@ from typing import Any, Final
 import yaml
 
 import outside
+from mainstay.coordinator.metrics import ROWS as COORDINATOR_ROWS
+from mainstay.coordinator.metrics import Applied
 from mainstay.model.action import ActionKind
 from mainstay.shard.metric_rows import ROWS, CyclePart, MetricKind
 from mainstay.shard.outcomes import Disposition
@@ -28,6 +30,8 @@ OLD_NAMES: Final = {
     *(f"{name}_{part}" for name in OLD_HISTOGRAMS for part in ("bucket", "sum", "count")),
 }  # fmt: skip
 
+OLD_COORDINATOR_NAMES: Final = {"raft_term", "apply_total", "pending_instructions"}
+
 OLD_DEAD: Final = {
     "phase1_pool_build_duration_seconds", "phase1_take_duration_seconds", "phase1_calls_total",
 }  # fmt: skip
@@ -49,6 +53,7 @@ WORDS: Final[dict[str, set[str]]] = {
     "disposition": {disposition.value for disposition in Disposition},
     "part": {part.value for part in CyclePart},
     "reason": {"price", "interruption_probability"},
+    "outcome": {outcome.value for outcome in Applied},
 }
 
 
@@ -60,7 +65,7 @@ def rules() -> list[dict[str, Any]]:
 def series_that_exist() -> dict[str, set[str]]:
     """The labels of every series of ours, by its name."""
     found = {}
-    for row in ROWS:
+    for row in (*ROWS, *COORDINATOR_ROWS):
         labels = set(row.labels)
         if row.kind is MetricKind.HISTOGRAM:
             found[f"{row.full_name}_bucket"] = labels | {"le"}
@@ -95,7 +100,10 @@ def test_every_expression_names_metrics_labels_and_values_that_exist() -> None:
 
 
 def test_every_old_name_is_given_and_nothing_else_is() -> None:
-    assert {rule["record"] for rule in rules()} == {f"bigfleet_shard_{name}" for name in OLD_NAMES}
+    assert {rule["record"] for rule in rules()} == {
+        *(f"bigfleet_shard_{name}" for name in OLD_NAMES),
+        *(f"bigfleet_coordinator_{name}" for name in OLD_COORDINATOR_NAMES),
+    }
 
 
 def test_the_dead_ones_are_listed_as_dead() -> None:
@@ -109,6 +117,13 @@ def test_values_of_labels_are_the_old_ones() -> None:
         for label, words in labels.items():
             given = [r["labels"][label] for r in rules() if r["record"] == f"bigfleet_shard_{name}"]
             assert sorted(given) == sorted(words)
+
+
+def test_what_became_of_a_change_has_the_old_words() -> None:
+    rows = [r for r in rules() if r["record"] == "bigfleet_coordinator_apply_total"]
+
+    assert sorted(r["labels"]["outcome"] for r in rows) == ["error", "fsm_error", "success"]
+    assert all(any(word in r["expr"] for r in rows) for word in Applied)
 
 
 def test_no_two_rules_make_the_same_series() -> None:
