@@ -162,6 +162,45 @@ def allocations(
     return _print(frame, one_line=one_line)
 
 
+@app.command()
+def failover(
+    *,
+    shards: Annotated[int, typer.Option(min=1, help="Simulated shards.")] = 20,
+    domains: Annotated[int, typer.Option(min=0, help="Domains that they have.")] = 1_000,
+    kills: Annotated[int, typer.Option(min=1, help="How often the leader is lost, each way.")] = 5,
+    one_line: JsonOption = False,
+) -> int:
+    """From a leading coordinator that is killed, or stopped, to a report the next one answers."""
+    from mainstay.bench import failover as bench_failover
+
+    args: dict[str, object] = {"shards": shards, "domains": domains, "kills": kills}
+    frame = _frame("failover", args)
+    size = bench_failover.Size(shards=shards, domains=domains, kills=kills)
+    bench_failover.run(frame, size)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def coordinator(
+    *,
+    shards: Annotated[int, typer.Option(min=1, help="Simulated shards.")] = 200,
+    domains: Annotated[int, typer.Option(min=0, help="Domains over all shards.")] = 100_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of each phase.")] = 10.0,
+    writes: Annotated[int, typer.Option(min=1, help="Domains assigned one by one.")] = 1_000,
+    one_line: JsonOption = False,
+) -> int:
+    """A coordinator with many shards and domains: state, reports, writes, a new leader."""
+    from mainstay.bench import coordinator as bench_coordinator
+
+    args: dict[str, object] = {
+        "shards": shards, "domains": domains, "seconds": seconds, "writes": writes
+    }  # fmt: skip
+    frame = _frame("coordinator", args)
+    size = bench_coordinator.Size(shards=shards, domains=domains, seconds=seconds, writes=writes)
+    bench_coordinator.run(frame, size)
+    return _print(frame, one_line=one_line)
+
+
 def _frame(name: str, args: dict[str, object]) -> Bench:
     return Bench(name, args, SystemClock(), lambda line: void(sys.stderr.write(line + "\n")))
 

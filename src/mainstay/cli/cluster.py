@@ -1,14 +1,17 @@
-"""`mainstay cluster`: clusters that are not there, to see what a shard does for them."""
+"""`mainstay cluster`: clusters that are not there, and forgetting whose one is."""
 
 import dataclasses
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mainstay.cli import coordinators, exits
+from mainstay.cli.control import who
 from mainstay.cli.options import Option, takes
 from mainstay.cli.servers import SERVER
+from mainstay.model.coordinator_calls import UnbindClusterRequest
 
 if TYPE_CHECKING:
     from mainstay.processes.cluster_sim import Report
@@ -18,7 +21,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @app.callback()
 def cluster() -> None:
-    """Be a cluster: tell a shard what is needed, and see what comes."""
+    """Be a cluster: tell a shard what is needed, and see what comes. Or unbind a real one."""
 
 
 @app.command()
@@ -63,3 +66,16 @@ def sim(**given: Any) -> None:
         await simulate(SimulatedClusters(spec, server.address, server.over), pace, say)
 
     asyncio.run(run())
+
+
+@app.command()
+@takes(coordinators.REASON, *coordinators.SERVER)
+def unbind(
+    cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Its id.")], **given: Any
+) -> int:
+    """Have the coordinator forget which shard serves a cluster; the next report binds it anew."""
+    request = UnbindClusterRequest(cluster=cluster, reason=given["reason"], by=who())
+    found = coordinators.find(given)
+    done = coordinators.ask(found, lambda asked: asked.unbind_cluster(request))
+    sys.stdout.write(f"Cluster {cluster} is unbound. {done.sentence}\n")
+    return exits.DONE

@@ -1,8 +1,7 @@
-"""`mainstay get`: rows of running shards."""
+"""`mainstay get`: rows of running shards, and of the coordinator."""
 
 import dataclasses
 import sys
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from mainstay.cli import get_columns as columns
-from mainstay.cli import servers
+from mainstay.cli import get_fleet, servers
 from mainstay.cli.options import Option, takes
 from mainstay.cli.output import Format
-from mainstay.cli.streaming import Column, RowStream
+from mainstay.cli.streaming import Column, RowStream, repeat
 from mainstay.cli.words import state_named
 from mainstay.model import views as v
 from mainstay.model.state import State
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from mainstay.wire.shard_view_client import RemoteShard
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
+app.add_typer(get_fleet.app)
 
-WATCH_S: Final = 2.0
 LIMIT: Final = 100
 
 SHARED: Final = (
@@ -45,7 +44,7 @@ class Listing:
 
 @app.callback()
 def get() -> None:
-    """List what running shards know. `-o wide` shows more, `-o json` all of it."""
+    """List what shards or a coordinator know. `-o wide` shows more, `-o json` all of it."""
 
 
 @app.command()
@@ -140,19 +139,8 @@ def _show(given: Mapping[str, Any], listing: Listing) -> int:
 
 
 def _repeated(given: Mapping[str, Any], once: "Callable[[Sequence[Server]], int]") -> int:
-    """Once, or again and again; a screen is wiped in between, a file is not."""
     found = servers.find_servers(given)
-    if not given["watch"]:
-        return once(found)
-    try:
-        while True:
-            if sys.stdout.isatty():
-                sys.stdout.write("\x1b[H\x1b[2J")
-            once(found)
-            sys.stdout.flush()
-            time.sleep(WATCH_S)
-    except KeyboardInterrupt:
-        return 0
+    return repeat(lambda: once(found), watch=given["watch"])
 
 
 def _show_once(found: "Sequence[Server]", listing: Listing, form: Format) -> int:
@@ -196,10 +184,10 @@ def _data(each: columns.Of) -> Mapping[str, object]:
     return {"shard": each.shard, **listed}
 
 
-def _with_shard(shown: Sequence[Column], found: "Sequence[Server]") -> tuple[Column, ...]:
+def _with_shard(own: Sequence[Column], found: "Sequence[Server]") -> tuple[Column, ...]:
     """Of several shards a column says which."""
     shard = Column("shard", lambda each: each.shard, wide=len(found) == 1)
-    return (shard, *shown)
+    return (shard, *own)
 
 
 def _remark(stamp: v.Stamp, shown: int, matched: int) -> None:

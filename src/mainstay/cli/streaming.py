@@ -1,7 +1,8 @@
-"""Rows on stdout as they come in, for answers that may be long."""
+"""Rows on stdout as they come in, for answers that may be long, and again if they are watched."""
 
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from mainstay.cli.output import Format
 
 GAP: Final = "   "
+WATCH_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,21 @@ class RowStream:
         for cells in lines:
             padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
             sys.stdout.write(GAP.join(padded).rstrip() + "\n")
+
+
+def repeat(once: Callable[[], int], *, watch: bool) -> int:
+    """Once, or again and again; a screen is wiped in between, a file is not."""
+    if not watch:
+        return once()
+    try:
+        while True:
+            if sys.stdout.isatty():
+                sys.stdout.write("\x1b[H\x1b[2J")
+            once()
+            sys.stdout.flush()
+            time.sleep(WATCH_S)
+    except KeyboardInterrupt:
+        return 0
 
 
 def _cell(value: object) -> str:

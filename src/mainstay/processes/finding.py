@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from mainstay.model.errors import Rejected, Unavailable
+from mainstay.processes.certs import FOLDER, files_of
 from mainstay.wire.tls import Plaintext, TlsFlags, transport
 from mainstay.wire.transport import Over
 
 SERVER_VARIABLE: Final = "MAINSTAY_SERVER"
+COORDINATOR: Final = "coordinator"
+COORDINATOR_VARIABLE: Final = "MAINSTAY_COORDINATOR"
+"""A name of its own: who works with shards and a coordinator names both at once."""
+
 NO_FLAGS: Final = TlsFlags()
 
 
@@ -49,7 +54,7 @@ class Where:
 
 def find(where: Where) -> tuple[Server, ...]:
     """One server at least, in the order: flag, environment, context, what runs here."""
-    if named := where.server or where.environment.get(SERVER_VARIABLE, ""):
+    if named := where.server or where.environment.get(_variable(where), ""):
         return tuple(_named(where, address) for address in _addresses(named))
     if chosen := _context(where):
         return chosen
@@ -59,6 +64,10 @@ def find(where: Where) -> tuple[Server, ...]:
         ask = "start one, or name it with --server HOST:PORT"
         raise Unavailable(f"no {where.process} runs here ({folder} has none): {ask}")
     return running
+
+
+def _variable(where: Where) -> str:
+    return COORDINATOR_VARIABLE if where.process == COORDINATOR else SERVER_VARIABLE
 
 
 def _addresses(named: str) -> list[str]:
@@ -97,7 +106,8 @@ def _context(where: Where) -> tuple[Server, ...]:
 
 
 def _context_servers(where: Where, name: str, table: Mapping[str, Any]) -> Iterator[Server]:
-    named = table.get(where.process, table.get("server", ""))
+    otherwise = "" if where.process == COORDINATOR else table.get("server", "")
+    named = table.get(where.process, otherwise)
     if not isinstance(named, str) or not named:
         what = f'write {where.process} = "HOST:PORT"'
         raise Rejected(f"context {name!r} in {where.contexts} names no {where.process}: {what}")
@@ -139,9 +149,20 @@ def _announced_server(where: Where, facts: Mapping[str, Any]) -> Server:
     if where.flags != NO_FLAGS:
         return Server(name=name, address=address, over=transport(where.flags, address))
     if facts.get("tls"):
-        ask = "give --tls-cert, --tls-key and --tls-ca of a certificate that may ask"
-        raise Rejected(f"{where.process} {name} at {address} uses TLS: {ask}")
+        return Server(
+            name=name, address=address, over=transport(_own(where, f"{name} at {address}"), address)
+        )
     return Server(name=name, address=address, over=transport(TlsFlags(insecure=True), address))
+
+
+def _own(where: Where, server: str) -> TlsFlags:
+    """A certificate of this home that may ask everything, or at least read."""
+    for file in ("admin", "readonly"):
+        files = files_of(where.home / FOLDER, file)
+        if all(os.access(path, os.R_OK) for path in files):
+            return TlsFlags(cert=str(files.cert), key=str(files.key), ca=str(files.ca))
+    ask = "give --tls-cert, --tls-key and --tls-ca of a certificate that may ask"
+    raise Rejected(f"{where.process} {server} uses TLS: {ask}")
 
 
 def _is_alive(pid: object) -> bool:

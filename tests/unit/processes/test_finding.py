@@ -1,5 +1,6 @@
 """Which shards a command asks: named, by environment, by context, or those that run here."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -197,3 +198,29 @@ class TestRunning:
 
         with pytest.raises(Rejected, match="contradicts"):
             find(where(tmp_path, flags=TlsFlags(cert="x", insecure=True)))
+
+
+class TestCoordinators:
+    def test_the_variable_of_shards_names_no_coordinator(self, tmp_path: Path) -> None:
+        environment = {"MAINSTAY_SERVER": "127.0.0.1:2", "MAINSTAY_COORDINATOR": "127.0.0.1:3"}
+        asked = dataclasses.replace(where(tmp_path, environment=environment), process="coordinator")
+
+        assert addresses(asked) == ["127.0.0.1:3"]
+        assert addresses(where(tmp_path, environment=environment)) == ["127.0.0.1:2"]
+
+    def test_the_server_of_a_context_is_no_coordinator(self, tmp_path: Path) -> None:
+        (tmp_path / "contexts.toml").write_text(
+            'current = "c"\n[contexts.c]\nserver = "127.0.0.1:2"\n'
+        )
+        asked = dataclasses.replace(where(tmp_path), process="coordinator")
+
+        with pytest.raises(Rejected, match='names no coordinator: write coordinator = "HOST:PORT"'):
+            find(asked)
+
+    def test_a_context_names_several(self, tmp_path: Path) -> None:
+        (tmp_path / "contexts.toml").write_text(
+            'current = "c"\n[contexts.c]\ncoordinator = "127.0.0.1:2,127.0.0.1:3"\n'
+        )
+        asked = dataclasses.replace(where(tmp_path), process="coordinator")
+
+        assert addresses(asked) == ["127.0.0.1:2", "127.0.0.1:3"]
