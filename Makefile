@@ -17,7 +17,7 @@ packages: ## install missing system packages, where this user may
 	@$(PYTHON) tools/system_packages.py
 
 up: install ## run the product (Ctrl-C stops it)
-	@$(BIN)/mainstay up
+	@MAINSTAY_HOME=$${MAINSTAY_HOME:-$(CURDIR)/.mainstay} $(BIN)/mainstay up
 
 check: install-dev ## format, lint, types, import contracts, sizes: fast
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

@@ -264,8 +264,7 @@ async def working(
                 site.url,
                 site.tools(bell=bell or rung),
                 PostgresBus(site.pool),
-                options,
-                engine=engine_of(site.temporal),
+                replace(options, engine=engine_of(site.temporal)),
             )
         )
         try:
@@ -435,9 +434,8 @@ async def _program(given: Facts) -> None:
             given["url"],
             tools(pool, Path(given["folder"]), patience, bell=bell),
             PostgresBus(pool),
-            OPTIONS,
+            replace(OPTIONS, engine=engine_of(given["temporal"])),
             steps=Killing(death).steps(),
-            engine=engine_of(given["temporal"]),
         )
 
 

@@ -24,20 +24,35 @@ COMMANDS: Final[dict[str, Command]] = {
     "up": Command("mainstay.cli.up", "run Mainstay on this machine, with a simulated fleet"),
     "bench": Command("mainstay.cli.bench", "measure what we promise, print JSON"),
     "sim": Command("mainstay.cli.sim", "simulate a shard by seed, exit 1 when a law is broken"),
+    "world": Command("mainstay.cli.world", "be a simulated fleet and the clusters that use it"),
     "shard": Command("mainstay.cli.shard", "decide every cycle which machine serves whom"),
+    "coordinator": Command(
+        "mainstay.cli.coordinator", "keep who owns what, move capacity between shards"
+    ),
     "provider": Command("mainstay.cli.provider", "serve one kind of capacity by gRPC"),
     "conformance": Command(
         "mainstay.cli.conformance", "check a provider against the contract, exit 1 if it breaks it"
     ),
-    "cluster": Command("mainstay.cli.cluster", "be clusters with changing demand"),
+    "cluster": Command(
+        "mainstay.cli.cluster", "be clusters with changing demand; unbind one from its shard"
+    ),
     "soak": Command("mainstay.cli.soak", "kill what runs, again and again; exit 1 if that harms"),
     "audit": Command(
         "mainstay.cli.audit", "check that an audit log is as it was written, exit 1 if it is not"
     ),
-    "get": Command("mainstay.cli.get", "list machines, needs, clusters and more of running shards"),
+    "get": Command("mainstay.cli.get", "list what running shards and a coordinator know"),
     "explain": Command("mainstay.cli.explain", "say why a need, gang, machine or cluster is so"),
     "whatif": Command("mainstay.cli.whatif", "say what a change would do, without doing it"),
     "top": Command("mainstay.cli.top", "watch running shards"),
+    "domain": Command("mainstay.cli.fleet", "say which shard has which machines", "domain_app"),
+    "quota": Command(
+        "mainstay.cli.fleet", "limit a cluster or a place over all shards", "quota_app"
+    ),
+    "shards": Command("mainstay.cli.fleet", "forget a shard that is gone", "shards_app"),
+    "rebalance": Command(
+        "mainstay.cli.rebalance", "show what would be moved between shards, and why"
+    ),
+    "snapshot": Command("mainstay.cli.snapshot", "save and restore a coordinator's state"),
     "pause": Command("mainstay.cli.control", "make a shard decide and not act", "pause_app"),
     "shadow": Command("mainstay.cli.control", "the same, told as what would be done", "shadow_app"),
     "limit": Command("mainstay.cli.control", "make a shard act more slowly", "limit_app"),
@@ -55,6 +70,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "notifier": Command("mainstay.cli.tenancy", "write down what people are told", "notifier"),
     "alloc": Command("mainstay.cli.alloc", "ask for GPUs, watch them, give them back"),
     "admin": Command("mainstay.cli.admin", "nodes, events, money and what got stuck"),
+    "certs": Command("mainstay.cli.certs", "make certificates for development"),
     "warm": Command("mainstay.cli.warm", "compile the engine's inner loops once"),
     "config": Command(
         "mainstay.cli.config", "show the settings in effect and where each comes from"

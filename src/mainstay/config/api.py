@@ -78,7 +78,7 @@ class ApiConfig:
             )
         require(
             not self.workflows or is_temporal(self.workflows),
-            f"api.workflows must be temporal://HOST:PORT/NAMESPACE or empty: {self.workflows[:120]}",
+            f"api.workflows must be temporal://HOST:PORT/NAMESPACE: {self.workflows[:120]}",
         )
         require(self.rate_per_s > 0, "api.rate_per_s must be above 0")
         require(self.rate_burst >= 1, "api.rate_burst must be at least 1")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from mainstay.config.api import ApiConfig
+from mainstay.config.coordinator import CoordinatorConfig
 from mainstay.config.provider import (
     Ec2ProviderConfig,
     OwnProviderConfig,
@@ -21,11 +22,14 @@ from mainstay.config.provider import (
 )
 from mainstay.config.shard import ShardConfig
 from mainstay.config.up import UpConfig
+from mainstay.config.world import WorldConfig
 from mainstay.model.errors import Rejected
 
 SECTIONS: Final[dict[str, type[Any]]] = {
     "up": UpConfig,
+    "world": WorldConfig,
     "shard": ShardConfig,
+    "coordinator": CoordinatorConfig,
     "provider_sim": SimProviderConfig,
     "provider_static": StaticProviderConfig,
     "provider_ec2": Ec2ProviderConfig,
@@ -43,7 +47,7 @@ TEXTS: Final = tuple[str, ...]
 
 OUTSIDE_SETTINGS: Final = frozenset({
     FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER", "MAINSTAY_KEY",
-    "MAINSTAY_REQUIRE_ALL", "MAINSTAY_SOAK",
+    "MAINSTAY_COORDINATOR", "MAINSTAY_REQUIRE_ALL", "MAINSTAY_SOAK",
 })  # fmt: skip
 """Variables of ours that name places or modes and are not fields of a section."""
 

@@ -1,4 +1,4 @@
-"""Settings of `mainstay up`."""
+"""Settings of `mainstay up`. Read once at start by mainstay.config.load."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,24 @@ from mainstay.config.require import require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpConfig:
-    """Read once at start by mainstay.config.load; never looked up again."""
+    """How large, and where."""
 
-    machines: int = 10_000
+    fleet: int = 2_000
     """How many machines the simulated fleet has."""
 
     seed: int = 1
-    """The seed of the simulated fleet; the same seed gives the same fleet and the same walk."""
+    """The same seed, the same fleet and the same demand."""
+
+    free_ports: bool = False
+    """Whether ports are picked that nobody uses, instead of the usual ones."""
+
+    tenancy: bool = True
+    """Whether tenants are served, too; it brings a PostgreSQL of its own."""
+
+    cycle_interval_s: float = 5.0
+    """How often a shard looks again when nothing has happened."""
 
     def __post_init__(self) -> None:
-        require(1 <= self.machines <= 1_000_000, "up.machines must be between 1 and 1000000")
+        require(30 <= self.fleet <= 1_000_000, f"up.fleet must be 30 to 1000000: {self.fleet}")
         require(self.seed >= 0, "up.seed must not be negative")
+        require(0.1 <= self.cycle_interval_s <= 3_600, "up.cycle_interval_s must be 0.1 to 3600")

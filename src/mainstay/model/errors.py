@@ -149,7 +149,7 @@ class Taken(Rejected):
 
 
 class NotLeading(Unavailable):
-    """This coordinator does not lead; `leader` says where the one is that does, if that is known."""
+    """This coordinator does not lead; `leader` says where the one is that does, if known."""
 
     code = "not_leading"
     what_to_do = "ask the coordinator that leads"

@@ -54,8 +54,10 @@ async def working(ground: Ground) -> None:
         bell=ground.bell,
         metrics=ground.metrics.worker,
     )
-    engine = _engine(ground.config.workflows)
-    await worker.run(ground.url, tools, ground.bus, told=ground.metrics.consumer, engine=engine)
+    options = worker.WorkerOptions(
+        engine=_engine(ground.config.workflows), told=ground.metrics.consumer
+    )
+    await worker.run(ground.url, tools, ground.bus, options)
 
 
 def _engine(workflows: str) -> Engine:

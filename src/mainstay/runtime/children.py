@@ -34,6 +34,7 @@ _MODULE: Final = _WITH_US + (
     "sys.argv = sys.argv[1:]\n"
     "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
 )
+_PROGRAM: Final = _WITH_US + "import os\nos.execv(sys.argv[1], sys.argv[1:])\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,11 @@ class Child:
             self.process.send_signal(signal.SIGKILL)
         self._ended()
 
+    def terminate(self) -> None:
+        """Tell it to end, and wait for nothing."""
+        if self.is_running:
+            self.process.terminate()
+
     def stop(self) -> int:
         """Tell it to end, and make it end; its exit code."""
         if self.is_running:
@@ -151,6 +157,10 @@ class Children:
     def module(self, name: str, words: Sequence[str]) -> Child:
         """Start `python -m WORDS`, which is spoken to by stdin and stdout."""
         return self._start(name, [_MODULE, *words], piped=True)
+
+    def program(self, name: str, words: Sequence[str]) -> Child:
+        """Start a program that is not ours; the first word is its path."""
+        return self._start(name, [_PROGRAM, *words], piped=False)
 
     def _start(self, name: str, words: Sequence[str], *, piped: bool) -> Child:
         """To be called from the main thread: the child lives as long as its starting thread."""

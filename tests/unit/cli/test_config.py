@@ -39,25 +39,25 @@ def test_every_setting_is_shown(capsys: Captured) -> None:
 def test_a_setting_is_shown_with_where_it_comes_from(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    (elsewhere / "mainstay.toml").write_text("[up]\nmachines = 7\n")
+    (elsewhere / "mainstay.toml").write_text("[up]\nfleet = 70\n")
     monkeypatch.setenv("MAINSTAY_UP_SEED", "5")
 
     assert show("-o", "json") == exits.DONE
 
     rows = shown(capsys)
-    assert rows["up.machines"] == (7, "file")
+    assert rows["up.fleet"] == (70, "file")
     assert rows["up.seed"] == (5, "environment")
 
 
 def test_a_wrong_setting_is_one_line_and_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setenv("MAINSTAY_UP_MACHINES", "many")
+    monkeypatch.setenv("MAINSTAY_UP_FLEET", "many")
 
     assert show() == exits.FAILED
 
     assert capsys.readouterr() == (
-        "", "mainstay: wrong kind of value for machines: 'many': change the request\n",
+        "", "mainstay: wrong kind of value for fleet: 'many': change the request\n",
     )  # fmt: skip
 
 

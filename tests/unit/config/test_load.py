@@ -154,9 +154,9 @@ class TestEnvironment:
         assert read(tmp_path, **{name: "x"}).environment == {name: "x"}
 
     def test_every_setting_has_its_name_in_the_environment(self, tmp_path: Path) -> None:
-        sources = read(tmp_path, MAINSTAY_UP_MACHINES="5")
+        sources = read(tmp_path, MAINSTAY_UP_FLEET="50")
 
-        assert load.load("up", UpConfig, sources, {}).config.machines == 5
+        assert load.load("up", UpConfig, sources, {}).config.fleet == 50
 
 
 class TestFile:

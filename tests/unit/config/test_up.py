@@ -1,24 +1,54 @@
-"""Settings of `mainstay up`: their limits."""
+"""Settings of `mainstay up` and `mainstay world`: their limits."""
 
-import re
+from typing import Any
 
 import pytest
 
 from mainstay.config.up import UpConfig
+from mainstay.config.world import WorldConfig
 from mainstay.model.errors import Rejected
 
 
-@pytest.mark.parametrize("machines", [1, 1_000_000])
-def test_a_fleet_within_the_limits_is_accepted(machines: int) -> None:
-    assert UpConfig(machines=machines).machines == machines
+@pytest.mark.parametrize("fleet", [30, 1_000_000])
+def test_a_fleet_within_the_limits_is_accepted(fleet: int) -> None:
+    assert UpConfig(fleet=fleet).fleet == fleet
 
 
-@pytest.mark.parametrize("machines", [0, -1, 1_000_001])
-def test_a_fleet_outside_the_limits_is_refused_with_the_rule(machines: int) -> None:
-    with pytest.raises(Rejected, match=re.escape("up.machines must be between 1 and 1000000")):
-        UpConfig(machines=machines)
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"fleet": 29}, "up.fleet must be 30 to 1000000"),
+        ({"fleet": 1_000_001}, "up.fleet must be 30 to 1000000"),
+        ({"seed": -1}, "up.seed must not be negative"),
+        ({"cycle_interval_s": 0.0}, "up.cycle_interval_s must be 0.1 to 3600"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_rule(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(Rejected, match=why):
+        UpConfig(**change)
 
 
-def test_a_negative_seed_is_refused_with_the_rule() -> None:
-    with pytest.raises(Rejected, match=re.escape("up.seed must not be negative")):
-        UpConfig(seed=-1)
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"machines": 9}, "world.machines must be 10 to 1000000"),
+        ({"seed": -1}, "world.seed must not be negative"),
+        ({"listen": "9000"}, "world.listen must be HOST:PORT"),
+        ({"http": "here"}, "world.http must be HOST:PORT"),
+        ({"share": 0.0}, "world.share must be above 0"),
+        ({"share": 1.1}, "world.share must be above 0"),
+        ({"every_s": 0.01}, "world.every_s must be between"),
+        ({"day_s": 5.0}, "world.day_s must be at least two steps"),
+        ({"shards": ("blue",)}, "write name=host:port"),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused_with_the_rule(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(Rejected, match=why):
+        WorldConfig(**change)
+
+
+def test_the_providers_of_a_world_are_at_ports_in_a_row() -> None:
+    assert WorldConfig(listen="127.0.0.1:9000").listens == (
+        "127.0.0.1:9000", "127.0.0.1:9001", "127.0.0.1:9002",
+    )  # fmt: skip
+    assert WorldConfig(listen="127.0.0.1:0").listens == ("127.0.0.1:0",) * 3

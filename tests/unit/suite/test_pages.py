@@ -77,7 +77,7 @@ class TestNames:
             "mainstay.cli.main",
             "mainstay.cli.exits.WRONG_USAGE",
             "mainstay.runtime.clock.StepClock.advance",
-            "mainstay.config.up.UpConfig.machines",
+            "mainstay.config.up.UpConfig.fleet",
             "mainstay.cli.main.Command.module",
         ],
     )

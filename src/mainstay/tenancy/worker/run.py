@@ -29,6 +29,11 @@ class WorkerOptions:
 
     sweep_s: float = 1.0
     consume: ConsumeOptions = field(default_factory=ConsumeOptions)
+    engine: Engine = dbos_workflows
+    """What remembers how far work got."""
+
+    told: ConsumerMetrics | None = None
+    """Of whoever shares a registry with others; None: a set of its own."""
 
 
 async def run(
@@ -39,17 +44,13 @@ async def run(
     *,
     others: Sequence[Consumer] = (),
     steps: Steps = STEPS,
-    told: ConsumerMetrics | None = None,
-    engine: Engine = dbos_workflows,
 ) -> None:
-    """Work until cancelled; several processes may. `others` are consumers that run along; `told`
-    counts for those who share a registry with others.
-    """
+    """Work until cancelled; several processes may. `others` are consumers that run along."""
     options = options or WorkerOptions()
-    told = told or ConsumerMetrics(tools.metrics.registry)
+    told = options.told or ConsumerMetrics(tools.metrics.registry)
     executor = tools.ids("wrk")
     await executors.beat(tools.pool, executor)
-    async with engine(url, tools, executor, steps=steps) as workflows:
+    async with options.engine(url, tools, executor, steps=steps) as workflows:
         try:
             async with asyncio.TaskGroup() as tasks:
                 consumers: list[Consumer] = [WorkConsumer(workflows), Releaser(tools.ids), *others]

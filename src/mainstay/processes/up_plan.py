@@ -1,0 +1,134 @@
+"""What `mainstay up` starts: a table of processes, from settings alone. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mainstay.config.up import UpConfig
+from mainstay.config.world import PROVIDERS
+from mainstay.model.profile import ZONE_KEY
+from mainstay.providers.sim.offers import ZONES
+
+SHARDS: Final[Mapping[str, tuple[str, ...]]] = {"shard-a": ZONES[:2], "shard-b": ZONES[2:]}
+"""Each shard with its zones."""
+
+CLUSTERS: Final[Mapping[str, str]] = {
+    "blue": "shard-a", "green": "shard-a", "red": "shard-b",
+}  # fmt: skip
+"""Each cluster with its shard."""
+
+USUAL_PORTS: Final[Mapping[str, int]] = {
+    "world": 9000, "world-1": 9001, "world-2": 9002, "world-http": 8980,
+    "coordinator": 7790, "coordinator-http": 8790,
+    "shard-a": 7780, "shard-a-http": 8780,
+    "shard-b": 7781, "shard-b-http": 8781,
+    "api": 8800, "agents": 8801,
+}  # fmt: skip
+"""Every port that is used, by what is there. The three of the world follow each other."""
+
+CERTIFICATES: Final = (
+    ("coordinator", "coordinator-0"),
+    *(("shard", name) for name in SHARDS),
+    *(("cluster", name) for name in CLUSTERS),
+    ("provider", "world"),
+    ("admin", ""),
+    ("readonly", ""),
+)
+"""Who gets one on the first start: kind and name."""
+
+NODES: Final = "node-a,node-b"
+"""Of the sample catalogue of tenancy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process to start."""
+
+    name: str
+    """As people know it."""
+
+    words: tuple[str, ...]
+    """Behind `mainstay`."""
+
+    after: tuple[str, ...] = ()
+    """What must be ready before it is started."""
+
+    ends: bool = False
+    """Whether it is done when it ends, and not when it says that it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where all of it is."""
+
+    config: UpConfig
+    home: Path
+    ports: Mapping[str, int]
+
+    def at(self, what: str) -> str:
+        """The address of something."""
+        return f"127.0.0.1:{self.ports[what]}"
+
+    def tls(self, file: str) -> tuple[str, ...]:
+        """The three flags of a process."""
+        pki = self.home / "pki"
+        cert, key, ca = (str(pki / name) for name in (f"{file}.crt", f"{file}.key", "ca.crt"))
+        return ("--tls-cert", cert, "--tls-key", key, "--tls-ca", ca)
+
+
+def parts(stage: Stage) -> tuple[Part, ...]:
+    """All processes."""
+    return tuple(_parts(stage))
+
+
+def _parts(stage: Stage) -> Iterator[Part]:
+    config = stage.config
+    shards = [f"{cluster}={stage.at(shard)}" for cluster, shard in CLUSTERS.items()]
+    yield Part(
+        "world",
+        ("world", "--machines", str(config.fleet), "--seed", str(config.seed),
+         "--listen", stage.at("world"), "--http", stage.at("world-http"),
+         *_each("--shard", shards)),
+    )  # fmt: skip
+    yield Part(
+        "coordinator",
+        ("coordinator", "--listen", stage.at("coordinator"), "--http", stage.at("coordinator-http"),
+         *stage.tls("coordinator-coordinator-0")),
+    )  # fmt: skip
+    providers = [
+        f"{name}={stage.at(f'world-{place}' if place else 'world')}"
+        for place, name in enumerate(PROVIDERS)
+    ]
+    for name in SHARDS:
+        yield Part(
+            name,
+            ("shard", "--config", str(stage.home / f"{name}.toml"), "--id", name,
+             "--listen", stage.at(name), "--http", stage.at(f"{name}-http"),
+             "--coordinator", stage.at("coordinator"),
+             *_each("--provider", providers), *stage.tls(f"shard-{name}")),
+            after=("world", "coordinator"),
+        )  # fmt: skip
+    if config.tenancy:
+        yield Part("catalogue", ("tenancy", "init"), ends=True)
+        yield Part(
+            "tenancy",
+            ("api", "--all", "--simulate", NODES,
+             "--listen", stage.at("api"), "--agents", stage.at("agents")),
+            after=("catalogue",),
+        )  # fmt: skip
+
+
+def _each(flag: str, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in (flag, value))
+
+
+def shard_settings(stage: Stage, name: str) -> str:
+    """The file of a shard: what its flags do not say."""
+    domains = ", ".join(f'"{ZONE_KEY}={zone}"' for zone in SHARDS[name])
+    return (
+        "[shard]\n"
+        f"domains = [{domains}]\n"
+        f"cycle_interval_s = {stage.config.cycle_interval_s}\n"
+        "report_interval_s = 5.0\n"
+    )

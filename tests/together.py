@@ -1,0 +1,57 @@
+"""Pages whose commands belong together: one shell runs all of them, as a newcomer types them."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import outside
+import pages
+from tree import BIN
+
+TYPED: Final = "sh together"
+SHOWN: Final = "text together"
+GUARD: Final = "trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT\n"
+
+
+@contextmanager
+def a_home() -> Iterator[Path]:
+    """Where a database can run as anybody, and which is gone afterwards with all that is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="mainstay-home-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def typed(page: Path, *, cwd: Path, env: Mapping[str, str], timeout_s: float = 240.0) -> str:
+    """What the commands of a page print, on both streams, if all of them end well and show all that
+    the page says they do.
+    """
+    blocks = pages.blocks(page.read_text())
+    script = "".join(block.text for block in blocks if block.info == TYPED)
+    expected = [
+        line
+        for block in blocks
+        if block.info == SHOWN
+        for line in block.text.splitlines()
+        if line.strip()
+    ]
+    ended = outside.run(
+        ["bash", "-eu", "-o", "pipefail", "-m", "-c", GUARD + script],
+        cwd=cwd,
+        env={
+            **outside.environment(
+                PATH=f"{BIN}:{outside.environment()['PATH']}",
+                PYTHONPATH=str(outside.ROOT / "src"),
+            ),
+            **env,
+        },
+        timeout_s=timeout_s,
+    )
+    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
+    assert pages.unseen(expected, ended.stdout) == [], ended.stdout
+    return ended.stdout + ended.stderr

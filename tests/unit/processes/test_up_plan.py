@@ -1,0 +1,86 @@
+"""What `mainstay up` starts, read off its table."""
+
+import itertools
+import tomllib
+from pathlib import Path
+
+from mainstay.config.up import UpConfig
+from mainstay.processes.up_plan import (
+    CERTIFICATES,
+    CLUSTERS,
+    SHARDS,
+    USUAL_PORTS,
+    Part,
+    Stage,
+    parts,
+    shard_settings,
+)
+from mainstay.processes.world import specs
+from mainstay.providers.sim.offers import ZONES
+from mainstay.providers.sim.spec import slots_of
+
+STAGE = Stage(UpConfig(), Path("home"), USUAL_PORTS)
+
+
+def by_name(stage: Stage = STAGE) -> dict[str, Part]:
+    return {part.name: part for part in parts(stage)}
+
+
+def after(words: tuple[str, ...], flag: str) -> list[str]:
+    return [value for word, value in itertools.pairwise(words) if word == flag]
+
+
+def test_every_process_that_a_part_waits_for_is_there() -> None:
+    found = by_name()
+
+    assert {"world", "coordinator", "shard-a", "shard-b", "catalogue", "tenancy"} == found.keys()
+    assert all(name in found for part in found.values() for name in part.after)
+
+
+def test_without_tenancy_only_the_fleet_is_started() -> None:
+    stage = Stage(UpConfig(tenancy=False), Path("home"), USUAL_PORTS)
+
+    assert by_name(stage).keys() == {"world", "coordinator", *SHARDS}
+
+
+def test_no_two_things_share_a_port() -> None:
+    assert len(set(USUAL_PORTS.values())) == len(USUAL_PORTS)
+
+
+def test_every_zone_has_one_shard_and_every_cluster_too() -> None:
+    assert sorted(zone for zones in SHARDS.values() for zone in zones) == sorted(ZONES)
+    assert set(CLUSTERS.values()) == SHARDS.keys()
+
+
+def test_every_shard_reaches_every_provider_and_the_coordinator() -> None:
+    for name in SHARDS:
+        words = by_name()[name].words
+
+        assert after(words, "--provider") == [
+            "metal=127.0.0.1:9000", "on-demand=127.0.0.1:9001", "spot=127.0.0.1:9002",
+        ]  # fmt: skip
+        assert after(words, "--coordinator") == ["127.0.0.1:7790"]
+
+
+def test_every_process_that_speaks_has_a_certificate() -> None:
+    made = {f"{kind}-{name}" if name else kind for kind, name in CERTIFICATES}
+    used = {Path(cert).stem for part in parts(STAGE) for cert in after(part.words, "--tls-cert")}
+
+    assert used <= made
+    assert {"admin", "readonly", "provider-world"} <= made
+    assert {f"cluster-{name}" for name in CLUSTERS} <= made
+
+
+def test_the_file_of_a_shard_says_which_zones_are_its_own() -> None:
+    told = tomllib.loads(shard_settings(STAGE, "shard-b"))["shard"]
+
+    assert told["domains"] == ["topology.kubernetes.io/zone=use1-az6"]
+
+
+def test_a_world_has_as_many_machines_as_it_is_told() -> None:
+    for machines in (30, 2_000):
+        made = [slot for spec in specs(machines, 1).values() for slot in slots_of(spec)]
+
+        assert abs(len(made) - machines) <= 1
+        assert len({slot.name for slot in made}) == len(made)
+        assert {slot.profile.zone for slot in made} == set(ZONES)
