@@ -34,6 +34,7 @@ unit: install-dev ## the pure tests only, in seconds
 
 soak: install-dev ## the long random tests: twenty times the budget of `make test`
 	@MAINSTAY_SOAK=20 $(BIN)/pytest -q -n auto tests/property tests/simulation
+	@MAINSTAY_SOAK=5 $(BIN)/pytest -q -n auto tests/integration/coordinator
 
 bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json

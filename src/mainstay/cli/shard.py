@@ -21,6 +21,7 @@ OPTIONS: Final = (
     Option("workers", int, "Actions at once through one provider."),
     Option("actuation_paused", bool, "Decide everything, do nothing.", flags=("--paused",)),
     Option("dry_run", bool, "Shadow mode: tell what would be done.", flags=("--dry-run",)),
+    Option("joins", bool, "Take no machine before a domain is assigned.", flags=("--join",)),
     *TLS,
 )
 

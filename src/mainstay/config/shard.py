@@ -85,6 +85,11 @@ class ShardConfig:
     report_interval_s: float = 30.0
     """How often to report to the coordinator when nothing has happened."""
 
+    joins: bool = False
+    """Whether it takes no machine before a coordinator has assigned one of its domains: for a shard
+    that joins others at their providers.
+    """
+
     cycle_interval_s: float = 10.0
     """How often to look again when nothing has happened."""
 
@@ -237,12 +242,21 @@ class ShardConfig:
             "shard.breaker_open_max_s must not be below shard.breaker_open_s: "
             f"{self.breaker_open_max_s} < {self.breaker_open_s}",
         )
+        require(
+            not self.joins or bool(self.coordinators),
+            "shard.joins needs shard.coordinators: nobody else can assign a domain",
+        )
         _ = self.provider_addresses, self.domain_labels
 
     @cached_property
     def provider_addresses(self) -> Mapping[str, str]:
         """The address of each provider, by name, in the order they were given."""
         return parse_providers(self.providers)
+
+    @property
+    def first_domains(self) -> frozenset[tuple[str, str]] | None:
+        """What it owns before anything was assigned; None: everything."""
+        return self.domain_labels if self.domains or self.joins else None
 
     @cached_property
     def domain_labels(self) -> frozenset[tuple[str, str]]:

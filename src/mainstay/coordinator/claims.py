@@ -15,6 +15,7 @@ from mainstay.coordinator.records import (
     ClusterRecord,
     Conflict,
     ConflictKind,
+    DomainRecord,
     DomainState,
     ProviderRecord,
     ShardRecord,
@@ -159,8 +160,8 @@ def domains(intake: Intake) -> Iterator[Change]:
     it comes back to what is its; no longer its own where it knows better.
     """
     fleet, report = intake.fleet, intake.report
-    for domain in sorted({*report.domains}):
-        yield from _claimed(intake, domain)
+    yield from _unowned(intake)
+    yield from _contested(intake)
     for domain in sorted({*fleet.domains_of(report.shard)} - {*report.domains}):
         if fleet.domains[domain].state is not DomainState.HELD:
             continue
@@ -179,22 +180,34 @@ def shown(domain: Domain) -> str:
     return f"{domain.key}={domain.value}"
 
 
-def _claimed(intake: Intake, domain: Domain) -> Iterator[Change]:
-    mine, owner = intake.report.shard, intake.fleet.domains.get(domain)
-    if owner is None:
-        key = next(iter(intake.fleet.domains), domain).key
-        if key != domain.key:
-            what = f"held by {mine}, while every domain of the fleet has the key {key}"
-            intake.differ(ConflictKind.DOMAIN, shown(domain), mine, what)
-            return
-        draft = intake.begin()
-        draft.put(keys.domain(domain), commands.held(mine))
-        yield draft.change()
-    elif owner.shard != mine:
-        what = f"{mine} has it, and it is {owner.shard}'s"
-        intake.differ(ConflictKind.DOMAIN, shown(domain), owner.shard, what)
+def _unowned(intake: Intake) -> Iterator[Change]:
+    """Those that nobody is known to own, many in one change; all of a fleet have one key."""
+    mine, known = intake.report.shard, intake.fleet.domains
+    new = sorted({*intake.report.domains} - known.keys())
+    if not new:
+        return
+    key = next(iter(known), new[0]).key
+    for domain in [each for each in new if each.key != key]:
+        what = f"held by {mine}, while every domain of the fleet has the key {key}"
+        intake.differ(ConflictKind.DOMAIN, shown(domain), mine, what)
+    yield from _put(
+        intake.begin,
+        [(keys.domain(each), commands.held(mine)) for each in new if each.key == key],
+    )
+
+
+def _contested(intake: Intake) -> Iterator[Change]:
+    """What another shard owns is a conflict, and the reporter is to let go of it."""
+    mine, fleet = intake.report.shard, intake.fleet
+    pending = [record.payload for _, record in fleet.pending(mine)]
+    for domain in sorted({*intake.report.domains} & fleet.domains.keys()):
+        owner = fleet.domains[domain].shard
+        if owner == mine:
+            continue
+        what = f"{mine} has it, and it is {owner}'s"
+        intake.differ(ConflictKind.DOMAIN, shown(domain), owner, what)
         told = UnassignDomain(domain=domain)
-        if all(record.payload != told for _, record in intake.fleet.pending(mine)):
+        if told not in pending:
             draft = intake.begin()
             draft.instruct(mine, told, now_ns=intake.now_ns)
             yield draft.change()
@@ -244,7 +257,8 @@ def _share(intake: Intake) -> None:
 
 
 def _put(
-    begin: Begin, new: Sequence[tuple[str, StrayRecord | ClusterRecord | ProviderRecord]]
+    begin: Begin,
+    new: Sequence[tuple[str, StrayRecord | ClusterRecord | ProviderRecord | DomainRecord]],
 ) -> Iterator[Change]:
     for few in handover.batched(new):
         draft = begin()

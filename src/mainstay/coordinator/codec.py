@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from types import NoneType, UnionType
 from typing import Any, Final, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -44,10 +44,16 @@ def decode(kind: type[T], value: bytes, *, key: str) -> T:
     """A record from its bytes. Rejected names the key and what is wrong under it."""
     hint: Any = kind
     try:
-        read: T = _reader(hint)(json.loads(value))
+        read: T = _read(hint, value)
     except (ValueError, RecursionError, _Unreadable) as error:
         raise Rejected(f"cannot read what stands under {key!r}: {error}") from error
     return read
+
+
+@lru_cache(maxsize=4096)
+def _read(kind: Any, value: bytes) -> Any:
+    """Most domains of a shard have the same record; records are never written to."""
+    return _reader(kind)(json.loads(value))
 
 
 def _plain(value: object) -> object:

@@ -137,7 +137,7 @@ class _Assembly:
             ),
         )
         self._moves = Moves(self._inventory, self._ledger, self._sessions, around.clock)
-        self._holdings = Holdings(configured(around.data.owned.value, config.domain_labels))
+        self._holdings = Holdings(configured(around.data.owned.value, config.first_domains))
         self._controls = Controls(around.clock, around.journal, around.data.controls, fixed(config))
         self._shard: Shard | None = None
 

@@ -109,9 +109,16 @@ def answer_to_wire(answer: ReportAck) -> bytes:
     )
 
 
+ANSWER_ROWS_MAX: Final = {"instructions": 1_000, "grants": 100_000, "remarks": 10_000}
+"""More of any of them no coordinator says; counted before anything of it is read."""
+
+
 def answer_from_wire(data: bytes) -> ReportAck:
     """Read the answer to a report."""
     message = parsed(pb.ReportAck, data)
+    for part, most in ANSWER_ROWS_MAX.items():
+        if (found := len(getattr(message, part))) > most:
+            raise Rejected(f"an answer with {found} {part}: at most {most}")
     return ReportAck(
         term=parts.counted(message.coordinator_term, "coordinator_term"),
         acknowledged=message.acknowledged,

@@ -100,6 +100,18 @@ class TestDomains:
         assert parse_domains(["zone=a", "zone=b=c"]) == {("zone", "a"), ("zone", "b=c")}
         assert ShardConfig().domain_labels == frozenset()
 
+    def test_without_any_a_shard_begins_with_everything_and_one_that_joins_with_nothing(
+        self,
+    ) -> None:
+        assert ShardConfig().first_domains is None
+        assert ShardConfig(domains=("zone=a",)).first_domains == {("zone", "a")}
+        joins = ShardConfig(joins=True, coordinators=("127.0.0.1:7790",))
+        assert joins.first_domains == frozenset()
+
+    def test_nobody_can_join_without_a_coordinator(self) -> None:
+        with pytest.raises(Rejected, match=r"shard.joins needs shard.coordinators"):
+            ShardConfig(joins=True)
+
     @pytest.mark.parametrize("entry", ["zone", "zone=", "=a", " zone=a", "zone= a", ""])
     def test_anything_else_is_refused(self, entry: str) -> None:
         with pytest.raises(Rejected, match=r"not a domain: .* \(write key=value\)"):

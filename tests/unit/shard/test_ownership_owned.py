@@ -46,6 +46,15 @@ class TestDomains:
         assert Owned().admits(shape())
         assert Owned().domains is None
 
+    def test_a_shard_that_joins_others_takes_nothing_before_it_is_assigned_a_domain(self) -> None:
+        joining = configured(Owned(), frozenset())
+
+        assert not joining.admits(shape("zone-a"))
+        assert assigned(joining, ZONE_A).admits(shape("zone-a"))
+
+    def test_without_a_word_of_the_configuration_it_takes_everything(self) -> None:
+        assert configured(Owned(), None).admits(shape("zone-a"))
+
     def test_a_shard_takes_what_any_of_its_domains_has(self) -> None:
         owned = configured(Owned(), {(ZONE_KEY, "zone-a"), ("pool", "gpu")})
 

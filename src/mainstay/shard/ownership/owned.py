@@ -144,11 +144,13 @@ def domain_by(
     return next((each for each in found if each in prefer), found[0] if found else None)
 
 
-def configured(owned: Owned, labels: Collection[tuple[str, str]]) -> Owned:
-    """What is owned at a start: before anything was assigned, what the configuration says."""
+def configured(owned: Owned, labels: Collection[tuple[str, str]] | None) -> Owned:
+    """What is owned at a start: before anything was assigned, what the configuration says. None
+    is everything, and no label nothing.
+    """
     if owned.assigned:
         return owned
-    domains = frozenset(map(checked, labels)) or None
+    domains = None if labels is None else frozenset(map(checked, labels))
     return dataclasses.replace(owned, domains=domains)
 
 
