@@ -93,6 +93,23 @@ def test_a_call_that_is_given_up_while_it_writes_leaves_nothing_in_memory_that_i
     on_stage(tmp_path, scenario)
 
 
+def test_a_caller_that_hangs_up_stops_nothing(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        await with_shards(stage)
+
+        async with asyncio.TaskGroup() as tasks:
+            caller = tasks.create_task(assign(stage.reigning))
+            await asyncio.sleep(0)
+            caller.cancel()
+        after = await stage.reigning.one(lambda _: Change())
+
+        assert caller.cancelled()
+        assert after.domains[EAST].shard == A
+        assert stage.value("loads_total") == 1
+
+    on_stage(tmp_path, scenario)
+
+
 def test_who_was_overtaken_reads_and_decides_once_more(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         await with_shards(stage)

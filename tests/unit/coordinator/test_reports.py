@@ -206,6 +206,15 @@ class TestDomains:
     def test_a_domain_that_nobody_is_known_to_own_is_the_reporters(self) -> None:
         assert two().fleet.domains[EAST] == commands.held(A)
 
+    def test_many_of_them_are_recorded_in_few_changes(self) -> None:
+        desk = Desk()
+        zones = tuple(Domain("zone", f"z-{number:03}") for number in range(500))
+        report = ShardReport(shard=A, number=1, epoch=1, can_hand_over=True, domains=zones)
+        taken = reports.taken_in(desk.fleet, report, certified=True, now_ns=NOW, conflicts=[])
+
+        assert desk.do(taken) <= 15
+        assert desk.fleet.domains == dict.fromkeys(zones, commands.held(A))
+
     def test_one_of_another_shard_is_a_conflict_and_is_to_be_let_go(self) -> None:
         desk = two()
 

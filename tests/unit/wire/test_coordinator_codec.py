@@ -158,6 +158,17 @@ def test_bigfleets_own_drain_is_none_that_we_know() -> None:
     assert answer_from_wire(message.SerializeToString()).instructions[0].payload is None
 
 
+def test_an_answer_with_more_instructions_than_anybody_says_is_refused_unread() -> None:
+    message = pb.ReportAck()
+    for _ in range(1_000):
+        message.instructions.add(instruction_id="i")
+    assert len(answer_from_wire(message.SerializeToString()).instructions) == 1_000
+    message.instructions.add(instruction_id="i")
+
+    with pytest.raises(Rejected, match="1001 instructions: at most 1000"):
+        answer_from_wire(message.SerializeToString())
+
+
 def test_a_payload_that_nobody_knows_is_none() -> None:
     unknown = bytes([0x4A, 0])  # field 9, empty
     inner = b"\x1a\x03i-1" + unknown
