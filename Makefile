@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev packages lock up check test unit soak bench proto docs clean
+.PHONY: help install install-dev packages lock up check test unit soak bench proto docs wheel clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +46,11 @@ docs: install-dev ## write the generated pages and render docs/ into site/
 	@$(BIN)/python tools/reference_pages.py --write
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
 
+wheel: install-dev ## a wheel and a source archive in dist/
+	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+
 lock: install-dev ## resolve both lock files again
 	@tools/lock.sh
 
 clean: ## remove what the verbs made
-	rm -rf .venv .mainstay site .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .mainstay dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache

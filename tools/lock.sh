@@ -8,5 +8,5 @@ compile() {
     --no-header --no-annotate "$@" pyproject.toml
 }
 # The larger one first: what the extras need decides versions that both must share.
-compile --extra dev --output-file requirements-dev.lock
-compile --constraint requirements-dev.lock --output-file requirements.lock
+compile --extra build --extra dev --output-file requirements-dev.lock
+compile --extra build --constraint requirements-dev.lock --output-file requirements.lock

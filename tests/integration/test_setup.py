@@ -12,7 +12,7 @@ import tree
 pytestmark = [pytest.mark.needs("git"), pytest.mark.needs("make")]
 
 VERBS = ("install", "install-dev", "packages", "up", "check", "test", "unit", "soak", "bench",
-         "docs", "lock", "clean")  # fmt: skip
+         "docs", "wheel", "lock", "clean")  # fmt: skip
 
 OLD_PYTHON = """\
 #!{python}

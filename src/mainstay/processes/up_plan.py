@@ -84,6 +84,7 @@ def parts(stage: Stage) -> tuple[Part, ...]:
 
 def _parts(stage: Stage) -> Iterator[Part]:
     config = stage.config
+    yield Part("engine", ("warm",), ends=True)  # once for both shards
     shards = [f"{cluster}={stage.at(shard)}" for cluster, shard in CLUSTERS.items()]
     yield Part(
         "world",
@@ -107,7 +108,7 @@ def _parts(stage: Stage) -> Iterator[Part]:
              "--listen", stage.at(name), "--http", stage.at(f"{name}-http"),
              "--coordinator", stage.at("coordinator"),
              *_each("--provider", providers), *stage.tls(f"shard-{name}")),
-            after=("world", "coordinator"),
+            after=("engine", "world", "coordinator"),
         )  # fmt: skip
     if config.tenancy:
         yield Part("catalogue", ("tenancy", "init"), ends=True)

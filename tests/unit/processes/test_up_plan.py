@@ -33,14 +33,16 @@ def after(words: tuple[str, ...], flag: str) -> list[str]:
 def test_every_process_that_a_part_waits_for_is_there() -> None:
     found = by_name()
 
-    assert {"world", "coordinator", "shard-a", "shard-b", "catalogue", "tenancy"} == found.keys()
+    assert found.keys() == {
+        "engine", "world", "coordinator", "shard-a", "shard-b", "catalogue", "tenancy",
+    }  # fmt: skip
     assert all(name in found for part in found.values() for name in part.after)
 
 
 def test_without_tenancy_only_the_fleet_is_started() -> None:
     stage = Stage(UpConfig(tenancy=False), Path("home"), USUAL_PORTS)
 
-    assert by_name(stage).keys() == {"world", "coordinator", *SHARDS}
+    assert by_name(stage).keys() == {"engine", "world", "coordinator", *SHARDS}
 
 
 def test_no_two_things_share_a_port() -> None:
