@@ -37,6 +37,10 @@ CERTIFICATES: Final = (
 )
 """Who gets one on the first start: kind and name."""
 
+REPORT_S: Final = "5.0"
+REBALANCE_S: Final = "15.0"
+"""Brisker than a fleet needs, so that there is something to see."""
+
 NODES: Final = "node-a,node-b"
 """Of the sample catalogue of tenancy."""
 
@@ -95,6 +99,7 @@ def _parts(stage: Stage) -> Iterator[Part]:
     yield Part(
         "coordinator",
         ("coordinator", "--listen", stage.at("coordinator"), "--http", stage.at("coordinator-http"),
+         "--report-interval", REPORT_S, "--rebalance-interval", REBALANCE_S,
          *stage.tls("coordinator-coordinator-0")),
     )  # fmt: skip
     providers = [
@@ -131,5 +136,5 @@ def shard_settings(stage: Stage, name: str) -> str:
         "[shard]\n"
         f"domains = [{domains}]\n"
         f"cycle_interval_s = {stage.config.cycle_interval_s}\n"
-        "report_interval_s = 5.0\n"
+        f"report_interval_s = {REPORT_S}\n"
     )
