@@ -1,6 +1,7 @@
 """Where each record stands: one small key per thing, its parts percent-encoded."""
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -84,7 +85,11 @@ def parse(key: str) -> tuple[Kind, tuple[str, ...]]:
     first, *parts = key.split("/")
     if first not in PARTS or len(parts) != PARTS[Kind(first)]:
         raise Rejected(f"not a key of the coordinator: {key!r}")
-    return Kind(first), tuple(map(unquote, parts))
+    return Kind(first), tuple(_plain(part) if "%" in part else part for part in parts)
+
+
+_plain = lru_cache(maxsize=1024)(unquote)
+"""The label of domains is quoted, and the same in all of them."""
 
 
 def _key(kind: Kind, *parts: str) -> str:
