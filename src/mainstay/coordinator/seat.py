@@ -1,5 +1,6 @@
 """Whether this coordinator leads, and what runs while it does."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,11 +9,13 @@ from mainstay.coordinator.leading import Leading, Reign
 from mainstay.coordinator.metrics import CoordinatorMetrics
 from mainstay.coordinator.reigning import Reigning
 from mainstay.coordinator.store import Leader, Store
-from mainstay.model.errors import NotLeading
+from mainstay.model.errors import MainstayError, NotLeading
 from mainstay.runtime.beside import beside
 from mainstay.runtime.clock import Clock
+from mainstay.runtime.log import logger
 
 SECOND_NS: Final = 1_000_000_000
+DUTY_PAUSE_S: Final = 10.0
 
 Duty = Callable[[Reigning], Awaitable[None]]
 """Something that only a leader does; it runs until it is cancelled."""
@@ -87,6 +90,13 @@ class Seat:
         """NotLeading when this one does not."""
         _ = self.reigning
 
+    def require(self, reigning: Reigning) -> None:
+        """NotLeading when this reign is over: to be asked before an answer goes out that had to
+        wait, since a report that changes nothing never meets the store.
+        """
+        if self.reigning is not reigning:
+            raise NotLeading(f"{self.id} has led in between anew: ask again")
+
     async def lead(self, leading: Leading, duties: Sequence[Duty]) -> None:
         """Campaign for ever; read the state and do the duties in every reign."""
         self._leading = leading
@@ -110,4 +120,16 @@ class Seat:
 
 
 async def _run(duty: Duty, reigning: Reigning) -> None:
-    await duty(reigning)
+    """A defect in a duty ends neither the reign nor the process: the state would bring it to the
+    next leader, too. It is told, and the duty begins again after a while.
+    """
+    while True:
+        try:
+            await duty(reigning)
+        except MainstayError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the boundary of a duty
+            logger(part="duty").error(
+                "duty_failed", duty=getattr(duty, "__qualname__", ""), error=repr(error)
+            )
+        await asyncio.sleep(DUTY_PAUSE_S)

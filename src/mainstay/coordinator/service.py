@@ -162,6 +162,7 @@ class CoordinatorService:
             )
 
         fleet = await reigning.carry_out(changes)
+        self._seat.require(reigning)
         self._remember(reigning.memory, fleet, report, found)
         return reports.answer(
             fleet,

@@ -8,6 +8,7 @@ A restore is done by somebody who leads, so that nobody else can. A coordinator 
 done does not start: it sees all of a snapshot or nothing.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -286,4 +287,5 @@ async def saved(store: Store, *, term: int, now_s: float) -> Archive:
     everything = await store.load()
     if RESTORING in everything.entries:
         raise Unavailable("the store is being restored: try again when that is done")
-    return taken(everything, term=term, now_s=now_s)
+    # Beside the loop: a large state takes longer than a lease lasts.
+    return await asyncio.to_thread(taken, everything, term=term, now_s=now_s)
