@@ -104,7 +104,7 @@ class TestDomains:
         self,
     ) -> None:
         assert ShardConfig().first_domains is None
-        assert ShardConfig(domains=("zone=a",)).first_domains == {("zone", "a")}
+        assert ShardConfig(domains=("zone=a",)).first_domains == frozenset({("zone", "a")})
         joins = ShardConfig(joins=True, coordinators=("127.0.0.1:7790",))
         assert joins.first_domains == frozenset()
 
