@@ -15,6 +15,7 @@ from mainstay.model.coordination import (
     Handed,
     InstructAck,
     Outcome,
+    ProviderLine,
     ReportAck,
     ShardReport,
     Stray,
@@ -29,6 +30,7 @@ EAST: Final = Domain("zone", "east")
 WEST: Final = Domain("zone", "west")
 NOW: Final = 1_700_000_000_000_000_000
 METAL: Final = "metal"
+PROVIDERS: Final = (ProviderLine(METAL, "metal:1"),)
 
 
 class Kept:
@@ -104,10 +106,14 @@ class Desk:
         )
 
     def report(self, shard: ShardId, *, certified: bool = True, **parts: Any) -> ReportAck:
-        """The next report of a shard that says nothing but this."""
+        """The next report of a shard that says nothing but this, and has done what it says."""
         number = self.numbers[shard] = self.numbers.get(shard, 0) + 1
-        given = {"number": number, "epoch": 1, "can_hand_over": True, **parts}
-        return self.hear(ShardReport(shard=shard, **given), certified=certified)
+        gave = [one for ack in parts.get("acks", ()) for one in ack.given]
+        away = tuple(one for one in gave if one.domain in parts.get("domains", ()))
+        given: dict[str, Any] = {"number": number, "epoch": 1, "can_hand_over": True, "away": away}
+        if not parts.get("takes_all"):
+            given["providers"] = PROVIDERS
+        return self.hear(ShardReport(shard=shard, **given | parts), certified=certified)
 
 
 def a_proposal(**parts: Any) -> Proposal:

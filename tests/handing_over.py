@@ -13,10 +13,11 @@ from typing import Final, NamedTuple, TypeVar
 from coordinating import METAL, Desk, Kept
 from mainstay.coordinator import keys, reports
 from mainstay.coordinator.fleet import Fleet
-from mainstay.coordinator.records import NEVER, Stamp, encode
+from mainstay.coordinator.records import NEVER, ConflictKind, Stamp, encode
 from mainstay.coordinator.store import Change, Entry
 from mainstay.model.coordination import (
     Domain,
+    Handed,
     InstructAck,
     Instruction,
     Payload,
@@ -44,6 +45,7 @@ class Said(NamedTuple):
     acks: tuple[InstructAck, ...]
     domains: tuple[Domain, ...]
     strays: tuple[Stray, ...]
+    away: tuple[Handed, ...]
 
 
 class Told(NamedTuple):
@@ -91,6 +93,9 @@ class Scene(NamedTuple):
     faults: int
     """How many may still happen."""
 
+    lost: bool = False
+    """Whether all that was kept has been lost at some time."""
+
     late_reports: tuple[Said, ...] = ()
     late_answers: tuple[tuple[ShardId, Answer], ...] = ()
 
@@ -129,13 +134,15 @@ class Led(NamedTuple):
     answer: Answer | None
     """None: refused."""
 
+    conflicts: frozenset[ConflictKind] = frozenset()
+
 
 @cache
 def lead(store: int, seen: Stamp | None, term: int, said: Said) -> Led:
     desk = Desk(kept(store), term=term)
     report = ShardReport(
         shard=said.shard, epoch=said.stamp.epoch, number=said.stamp.number, can_hand_over=True,
-        acks=said.acks, domains=said.domains, strays=said.strays,
+        acks=said.acks, domains=said.domains, strays=said.strays, away=said.away,
         providers=(ProviderLine(METAL, "metal:1"),),
     )  # fmt: skip
     stores = []
@@ -148,9 +155,9 @@ def lead(store: int, seen: Stamp | None, term: int, said: Said) -> Led:
             stores.append(number_of(desk.kept))
     except MainstayError:
         return Led((), None)
-    assert desk.conflicts == []
     told = reports.answer(desk.fleet, report, term=term)
-    return Led(tuple(stores), tuple(map(_told, told.instructions)))
+    kinds = frozenset(conflict.kind for conflict in desk.conflicts)
+    return Led(tuple(stores), tuple(map(_told, told.instructions)), kinds)
 
 
 def _told(instruction: Instruction) -> Told:
@@ -173,6 +180,7 @@ def say(story: Story, scene: Scene, side: Side) -> Said:
         side.acks,
         tuple(sorted(side.owned.domains or ())),
         plain_ownership.strays(side.owned, story.world(scene)),
+        plain_ownership.away(side.owned, story.world(scene)),
     )
 
 
@@ -273,7 +281,9 @@ def pending_ids(store: int) -> frozenset[str]:
 
 @cache
 def recorded(store: int, shard: ShardId) -> Stamp:
-    record = Fleet.from_entries(kept(store).entries).shards[shard]
+    record = Fleet.from_entries(kept(store).entries).shards.get(shard)
+    if record is None:
+        return NEVER
     assert record.epoch == record.last_report.epoch
     return record.last_report
 
@@ -281,7 +291,9 @@ def recorded(store: int, shard: ShardId) -> Stamp:
 @cache
 def restamped(store: int, shard: ShardId, stamp: Stamp) -> int:
     after = kept(store)
-    record = Fleet.from_entries(after.entries).shards[shard]
+    record = Fleet.from_entries(after.entries).shards.get(shard)
+    if record is None:
+        return store
     anew = replace(record, epoch=stamp.epoch, last_report=stamp)
     after.entries[keys.shard(shard)] = Entry(encode(anew), 1)
     return number_of(after)
@@ -304,8 +316,9 @@ def crashed(scene: Scene, side: Side) -> Scene:
 
 def answered(scene: Scene, side: Side, said: Said) -> Scene:
     """The leader takes a report in and answers it."""
-    led = _led(scene, said)
+    led = heeded(scene, said)
     assert led.answer is not None
+    assert led.conflicts <= ({ConflictKind.ADRIFT} if scene.lost else set())
     after = _heard_by_leader(scene, said, led, len(led.stores))
     return with_side(after, side._replace(number=side.number + 1, hears=led.answer))
 
@@ -336,7 +349,8 @@ def _carried_out(
     return owned, tuple(acks)
 
 
-def _led(scene: Scene, said: Said) -> Led:
+def heeded(scene: Scene, said: Said) -> Led:
+    """What the leader makes of a report now."""
     return lead(scene.store, dict(scene.seen).get(said.shard), scene.term, said)
 
 
@@ -349,7 +363,7 @@ def _heard_by_leader(scene: Scene, said: Said, led: Led, count: int) -> Scene:
 def _has_to_say(story: Story, scene: Scene, side: Side) -> bool:
     if side.acks or side.is_changed:
         return True
-    led = _led(scene, say(story, scene, side))
+    led = heeded(scene, say(story, scene, side))
     return bool(led.answer or led.stores)
 
 
@@ -360,6 +374,9 @@ def _scripted(story: Story, scene: Scene) -> Iterator[Scene]:
         desk = Desk(kept(scene.store))
         desk.do(story.commands[word](desk.fleet))
         yield after._replace(store=number_of(desk.kept))
+        return
+    if word == "store lost":
+        yield led_by_another(after._replace(store=number_of(Kept()), lost=True))
         return
     verb, machine = word.split()
     if verb == "frees":
@@ -378,7 +395,7 @@ def _report_faults(scene: Scene, side: Side, said: Said) -> Iterator[Scene]:
         late = (*scene.late_reports, said)
         yield lost._replace(late_reports=late)
         yield answered(scene._replace(late_reports=late), side, said)
-    led = _led(scene, said)
+    led = heeded(scene, said)
     for count in range(1, len(led.stores) + 1):
         yield led_by_another(_heard_by_leader(lost, said, led, count))
 
@@ -406,7 +423,7 @@ def _late_report(scene: Scene, at: int) -> Scene:
     """Nobody waits for the answer any more."""
     said = scene.late_reports[at]
     after = scene._replace(late_reports=_without(scene.late_reports, at))
-    led = _led(scene, said)
+    led = heeded(scene, said)
     return after if led.answer is None else _heard_by_leader(after, said, led, len(led.stores))
 
 

@@ -241,12 +241,13 @@ def _flags(plain: list[str], *names: str) -> set[str]:
 
 def _shard(given: Mapping[str, str], plain: list[str]) -> ShardStanding:
     _known(given, "providers", "heard")
-    flags = _flags(plain, "removing", "old")
+    flags = _flags(plain, "removing", "old", "everything")
     return replace(
         shard(heard=int(given.get("heard", "0"))),
         providers=frozenset(_names(given, "providers")),
         removing="removing" in flags,
         can_hand_over="old" not in flags,
+        takes_all="everything" in flags,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from coordinating import NOW
+from coordinating import NOW, PROVIDERS
 from mainstay.coordinator import reports
 from mainstay.coordinator.embedded import EmbeddedStore
 from mainstay.coordinator.leading import Reign
@@ -96,8 +96,9 @@ def on_stage(folder: Path, scenario: Callable[[Stage], Awaitable[None]]) -> None
 
 def a_report(shard: ShardId, number: int = 1, **parts: Any) -> ShardReport:
     """Of a shard of ours, in its first life."""
-    given = {"epoch": 1, "can_hand_over": True, "address": "127.0.0.1:9", **parts}
-    return ShardReport(shard=shard, number=number, **given)
+    given: dict[str, Any] = {"epoch": 1, "can_hand_over": True, "address": "127.0.0.1:9"}
+    given |= {"providers": PROVIDERS}
+    return ShardReport(shard=shard, number=number, **given | parts)
 
 
 def taking(report: ShardReport, now_ns: int = NOW) -> Decide:

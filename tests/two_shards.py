@@ -5,12 +5,12 @@ What must hold at every moment is looked at four times a second and at every cal
 
 import asyncio
 import dataclasses
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -19,11 +19,14 @@ from mainstay.model.coordination import (
     AssignDomain,
     CrossShardDrain,
     Domain,
+    Grant,
     Handed,
     InstructAck,
     Instruction,
     Outcome,
     Payload,
+    QuotaKind,
+    QuotaOf,
     ReassignSpeculative,
     TransferOwnership,
     UnassignDomain,
@@ -39,11 +42,14 @@ from mainstay.shard.ownership.owned import Owned
 from shard_over_sim import OFFER
 from whole_shard import UNIT_MILLI, Cluster, Whole, needs, running, sims
 
+ValueT = TypeVar("ValueT")
+
 WATCH_S: Final = 0.25
 TICK_S: Final = 1.0
 DOWN_S: Final = 7.0
 """How long a shard that was killed is away."""
 
+OF_SIM: Final = QuotaOf(QuotaKind.PLACE, "sim")
 ZONES: Final = ("zone-a", "zone-b", "zone-c")
 
 
@@ -64,11 +70,12 @@ class Killed(Exception):
 
 
 class Kill(NamedTuple):
-    """When a shard dies: before or after one of its writes of what it owns."""
+    """When a shard dies: before or after one of its writes of what it owns, or holds of quota."""
 
     shard: str
     write: int
     after: bool
+    file: str = "owned"
 
 
 class Calls(list[Mutation]):
@@ -97,7 +104,7 @@ class Side:
     whole: Whole | None = None
     cluster: Cluster | None = None
     machines: int = 0
-    writes: int = 0
+    writes: Counter[str] = field(default_factory=Counter)
     lives: int = 0
     drained: list[str] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -139,6 +146,12 @@ class Side:
     def ids(self) -> set[str]:
         return set() if self.whole is None else set(self.whole.assembled.live.inventory.ids())
 
+    def used(self) -> int:
+        """Machines that are more than a slot."""
+        if self.whole is None:
+            return 0
+        return sum(each.state is not State.SPECULATIVE for each in self.whole.machines())
+
     def serving(self) -> set[str]:
         if self.whole is None:
             return set()
@@ -147,20 +160,24 @@ class Side:
     def _watch(self, whole: Whole) -> None:
         """See every call, and every write of what is owned."""
         whole.links["sim"].sent = Calls(self._sees)
-        keep = whole.data.owned.keep
+        owned, quota = whole.data.owned, whole.data.quota
+        owned.keep = self._killing("owned", owned.keep)  # type: ignore[method-assign, assignment]
+        quota.keep = self._killing("quota", quota.keep)  # type: ignore[method-assign, assignment]
 
-        def kept(owned: Owned) -> None:
-            self.writes += 1
+    def _killing(self, file: str, keep: Callable[[ValueT], None]) -> Callable[[ValueT], None]:
+        def kept(value: ValueT) -> None:
+            self.writes[file] += 1
+            now = (self.name, self.writes[file], file)
             kill = self.kill
-            dies = kill is not None and (kill.shard, kill.write) == (self.name, self.writes)
+            dies = kill is not None and (kill.shard, kill.write, kill.file) == now
             if not (kill and dies and not kill.after):
-                keep(owned)
+                keep(value)
             if dies:
                 self._dies.set()
                 self.whole = None
                 raise Killed
 
-        whole.data.owned.keep = kept  # type: ignore[method-assign, assignment]
+        return kept
 
     def _sees(self, request: Mutation) -> None:
         """A call is made only by the one shard that has the machine."""
@@ -184,6 +201,46 @@ class Told:
     then: Callable[[InstructAck], None]
 
 
+@dataclass
+class Entitlement:
+    """How much of a provider both may use, granted as a coordinator grants it.
+
+    What goes with machines is the recipient's at once, and told to it when it has taken them.
+    """
+
+    entitled: int
+    granted: dict[str, int]
+    on_its_way: Counter[str] = field(default_factory=Counter)
+    of: QuotaOf = OF_SIM
+
+    def move(self, ack: InstructAck, giver: str, to: str) -> Callable[[InstructAck], None]:
+        """Give what goes along; what is returned is called when the machines were taken."""
+        count = sum(moved.count for moved in ack.quota if moved.of == self.of)
+        count = min(count, self.granted[giver])
+        self.granted[giver] -= count
+        self.granted[to] += count
+        self.on_its_way[to] += count
+
+        def taken(_: InstructAck) -> None:
+            self.on_its_way[to] -= count
+
+        return taken
+
+    async def hear(self, name: str, side: Side, kept: int) -> None:
+        """A report's line and its answer. So much of what is not held was `kept` for it."""
+        assert side.whole is not None
+        quota, holder = side.whole.assembled.quota, side.whole.assembled.holder
+        lines = {line.of: line for line in quota.lines(quota.tallying()())}
+        moved, line = quota.moved, lines[self.of]
+        has = max(line.held, line.used)
+        has = max(has, min(self.granted[name], has + kept))
+        self.granted[name] = has
+        free = max(0, self.entitled - sum(self.granted.values()))
+        self.granted[name] += min(free, max(0, line.wanted - has))
+        told = max(0, self.granted[name] - self.on_its_way[name])
+        await quota.hear([Grant(self.of, told, -1)], since=moved, coming=holder.coming)
+
+
 class Coordinator:
     """Remembers everything, never fails, and hears each shard once a second."""
 
@@ -196,6 +253,7 @@ class Coordinator:
         self.granted: set[MachineId] = set()
         self.queues: dict[str, deque[Told]] = {name: deque() for name in sides}
         self.acks: list[InstructAck] = []
+        self.quota: Entitlement | None = None
         self._count = 0
 
     def tell(
@@ -208,13 +266,18 @@ class Coordinator:
     def move(self, domain: Domain, to: str) -> None:
         """A domain goes from its owner to another."""
 
-        def left(_: InstructAck) -> None:
+        giver = self.owner[domain]
+
+        def left(ack: InstructAck) -> None:
             away = [m for m, (who, at) in self.strays.items() if at.domain == domain and who != to]
             assigned = AssignDomain(domain=domain, away=tuple(sorted(away)))
-            self.tell(to, assigned, lambda _: self.owner.update({domain: to}))
+            self.tell(to, assigned, self._with_quota(ack, giver, to))
             self.owner[domain] = to
 
-        self.tell(self.owner[domain], UnassignDomain(domain=domain), left)
+        self.tell(giver, UnassignDomain(domain=domain), left)
+
+    def _with_quota(self, ack: InstructAck, giver: str, to: str) -> Callable[[InstructAck], None]:
+        return (lambda _: None) if self.quota is None else self.quota.move(ack, giver, to)
 
     def hand_over(
         self, donor: str, recipient: str, machines: int, *, speculative: bool = False
@@ -224,7 +287,10 @@ class Coordinator:
         payload = kind(
             from_shard=ShardId(donor), to_shard=ShardId(recipient), wanted=wanted(machines)
         )
-        self.tell(donor, payload, lambda ack: self._granted(recipient, ack.given))
+        self.tell(donor, payload, lambda ack: self._given(donor, recipient, ack))
+
+    def _given(self, donor: str, recipient: str, ack: InstructAck) -> None:
+        self._granted(recipient, ack.given, self._with_quota(ack, donor, recipient))
 
     def drain(self, donor: str, recipient: str, machines: int) -> None:
         payload = CrossShardDrain(
@@ -232,7 +298,7 @@ class Coordinator:
             wanted=wanted(machines, bucket=5),
             preemptor_priority=1000,
         )
-        self.tell(donor, payload, lambda ack: self._granted(recipient, ack.given))
+        self.tell(donor, payload, lambda ack: self._given(donor, recipient, ack))
 
     async def run(self) -> None:
         while True:
@@ -248,10 +314,13 @@ class Coordinator:
         try:
             if side.whole is not None:
                 await side.whole.assembled.holder.sweep()
+            kept = 0 if self.quota is None else self.quota.on_its_way[name]
             if side.whole is not None and self.queues[name]:
                 await self._offer(name, side)
             if side.whole is not None:
                 self._compare(name, side.owned)
+            if side.whole is not None and self.quota is not None:
+                await self.quota.hear(name, side, kept)
         except Killed:
             pass
 
@@ -282,7 +351,12 @@ class Coordinator:
                 if owner != name:
                     self._granted(owner, [handed])
 
-    def _granted(self, to: str, machines: Iterable[Handed]) -> None:
+    def _granted(
+        self,
+        to: str,
+        machines: Iterable[Handed],
+        then: Callable[[InstructAck], None] = lambda _: None,
+    ) -> None:
         handed = tuple(machines)
         if not handed:
             return
@@ -290,7 +364,8 @@ class Coordinator:
             self.strays[each.machine] = to, each
             self.granted.add(each.machine)
 
-        def took(_: InstructAck) -> None:
+        def took(ack: InstructAck) -> None:
+            then(ack)
             for each in handed:
                 self.granted.discard(each.machine)
                 if self.owner.get(each.domain or zone("")) == to:
@@ -333,6 +408,15 @@ class Fleet:
             raise AssertionError(f"never settled: {self.coordinator.queues}")
         await asyncio.sleep(seconds)
 
+    async def next_ack(self) -> None:
+        """Until one more instruction was carried out."""
+        before = len(self.coordinator.acks)
+        for _ in range(2000):
+            await asyncio.sleep(WATCH_S)
+            if len(self.coordinator.acks) > before:
+                return
+        raise AssertionError(f"never carried out: {self.coordinator.queues}")
+
     async def each_has_one_owner(self) -> None:
         """Every machine of the provider is in one inventory."""
         a, b = self.a.ids(), self.b.ids()
@@ -370,6 +454,9 @@ async def _watch(made: Fleet) -> None:
     while True:
         both = made.a.ids() & made.b.ids()
         assert not both, f"in two inventories: {sorted(both)}"
+        if (quota := made.coordinator.quota) is not None:
+            used = made.a.used(), made.b.used()
+            assert sum(used) <= quota.entitled, f"used {used} of {quota}"
         await asyncio.sleep(WATCH_S)
 
 

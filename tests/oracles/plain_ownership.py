@@ -53,6 +53,15 @@ def strays(owned: Plain, world: World) -> tuple[Stray, ...]:
     )
 
 
+def away(owned: Plain, world: World) -> tuple[Handed, ...]:
+    """What others have inside its domains."""
+    return tuple(
+        Handed(machine, PROVIDER, world.lies_in[machine])
+        for machine in sorted(owned.away)
+        if _inside(owned, world.lies_in[machine])
+    )
+
+
 def swept(owned: Plain, world: World) -> Plain:
     """Leaving strays that are free are let go of."""
     kept = {(name, leaving) for name, leaving in owned.here if not leaving or name in world.bound}

@@ -118,7 +118,8 @@ class PlainPlanner:
     def is_fit(self, shard: ShardStanding) -> bool:
         silence = self.now - shard.reported_at_ns
         longest = self.options.fresh_intervals * self.options.report_interval_ns
-        return shard.can_hand_over and not shard.removing and silence <= longest
+        able = shard.can_hand_over and not shard.takes_all and not shard.removing
+        return able and silence <= longest
 
     def lately(self, move: PastMove, intervals: int) -> bool:
         since = self.now - move.settled_at_ns
@@ -206,6 +207,8 @@ class PlainPlanner:
             yield Reason.REMOVING
         if not shard.can_hand_over:
             yield Reason.CANNOT_TAKE
+        if shard.takes_all:
+            yield Reason.TAKES_ALL
         if not self.is_fit(shard):
             yield Reason.SILENT
 

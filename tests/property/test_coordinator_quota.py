@@ -3,29 +3,58 @@ never hold more than there is, and once it is quiet everybody has what there is 
 """
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Final
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinating import Desk
+from coordinating import EAST, METAL, NOW, PROVIDERS, WEST, Desk, a_proposal
 from mainstay.coordinator import commands
 from mainstay.model.coordination import (
+    AssignDomain,
+    Domain,
     Grant,
+    Handed,
+    InstructAck,
+    Instruction,
+    Outcome,
     QuotaKind,
     QuotaLine,
+    QuotaMoved,
     QuotaOf,
     ReportAck,
     ShardReport,
+    Stray,
+    TransferOwnership,
+    UnassignDomain,
 )
-from mainstay.model.errors import Fenced, Rejected
-from mainstay.model.ids import ClusterId, ShardId
+from mainstay.model.errors import Fenced, MainstayError, Rejected
+from mainstay.model.ids import ClusterId, MachineId, ShardId
 from outside import examples
 
-OF: Final = QuotaOf(QuotaKind.CLUSTER, "web")
+OF: Final = QuotaOf(QuotaKind.PLACE, METAL)
 NAMES: Final = tuple(map(ShardId, "abc"))
+GIVES: Final = 2
+"""So many machines a donor gives at once."""
+
+
+@dataclass(slots=True)
+class World:
+    """The provider: which machines there are, and where they lie."""
+
+    lies_in: dict[MachineId, Domain] = field(default_factory=dict)
+    nobodys: set[MachineId] = field(default_factory=set)
+    """Let go of with their domain: whoever gets that has them."""
+
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def made(self, domain: Domain) -> MachineId:
+        name = MachineId(f"m{next(self.numbers)}")
+        self.lies_in[name] = domain
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +62,112 @@ class Holding:
     """A shard: what it holds and uses is on its disk or at its provider, the rest is not."""
 
     name: ShardId
+    world: World
+    domains: frozenset[Domain]
     held: int = 0
-    used: int = 0
     wanted: int = 0
     epoch: int = 1
     number: int = 0
+    machines: frozenset[MachineId] = frozenset()
+    away: frozenset[MachineId] = frozenset()
+    done: tuple[InstructAck, ...] = ()
+    acks: tuple[InstructAck, ...] = ()
+
+    @property
+    def used(self) -> int:
+        return len(self.machines)
 
     def report(self) -> ShardReport:
+        lies_in = self.world.lies_in
         return ShardReport(
             shard=self.name,
             epoch=self.epoch,
             number=self.number,
             can_hand_over=True,
+            providers=PROVIDERS,
+            domains=tuple(sorted(self.domains)),
+            strays=tuple(
+                Stray(each, METAL, lies_in[each], leaving=False)
+                for each in sorted(self.machines)
+                if lies_in[each] not in self.domains
+            ),
+            away=tuple(Handed(each, METAL, lies_in[each]) for each in sorted(self.away)),
+            acks=self.acks,
             quota=(QuotaLine(OF, max(self.held, self.used), self.used, self.wanted),),
         )
 
     def heard(self, answer: ReportAck) -> "Holding":
-        return next((self._granted(grant) for grant in answer.grants if grant.of == OF), self)
+        after = next((self._granted(grant) for grant in answer.grants if grant.of == OF), self)
+        after = replace(after, acks=())
+        for instruction in answer.instructions:
+            after = after.carried_out(instruction)
+        return after
 
     def _granted(self, grant: Grant) -> "Holding":
         asked = grant.granted if grant.target < 0 else min(grant.granted, grant.target)
         return replace(self, held=max(asked, self.used))
+
+    def carried_out(self, told: Instruction) -> "Holding":
+        known = [ack for ack in self.done if ack.instruction == told.id]
+        if known:
+            return replace(self, acks=(*self.acks, *known))
+        after, given, moved = self._effect(told)
+        quota = (QuotaMoved(OF, moved),) if moved else ()
+        ack = InstructAck(instruction=told.id, outcome=Outcome.ACCEPTED, given=given, quota=quota)
+        return replace(after, done=(*self.done, ack), acks=(*self.acks, ack))
+
+    def _effect(self, told: Instruction) -> tuple["Holding", tuple[Handed, ...], int]:
+        match told.payload:
+            case TransferOwnership(machines=machines, wanted=None):
+                return self._taken(machines), (), 0
+            case TransferOwnership(wanted=wanted) if wanted is not None:
+                gone = self._chosen(wanted.machines_max)
+                after = self._without(gone)
+                lies_in = self.world.lies_in
+                kept = {each for each in gone if lies_in[each] in self.domains}
+                given = tuple(Handed(each, METAL, lies_in[each]) for each in gone)
+                return replace(after, away=after.away | kept), given, len(gone)
+            case UnassignDomain(domain=domain):
+                mine = [each for each in self.machines if self.world.lies_in[each] == domain]
+                self.world.nobodys.update(mine)
+                after = replace(self._without(mine), domains=self.domains - {domain})
+                away = {each for each in self.away if self.world.lies_in[each] != domain}
+                return replace(after, away=frozenset(away)), (), len(mine)
+            case AssignDomain(domain=domain, away=away):
+                return self._assigned(domain, away), (), 0
+            case _:
+                raise AssertionError(told)
+
+    def _chosen(self, most: int) -> list[MachineId]:
+        return sorted(self.machines)[: min(most, GIVES)]
+
+    def half_done(self, answer: ReportAck) -> "Holding":
+        """It dies after it has lowered what it holds, and before it lets go of anything."""
+        held = self.held
+        for told in answer.instructions:
+            if isinstance(told.payload, TransferOwnership) and told.payload.wanted is not None:
+                held = max(held - len(self._chosen(told.payload.wanted.machines_max)), 0)
+        return replace(self, held=held)
+
+    def _without(self, gone: Collection[MachineId]) -> "Holding":
+        left = self.machines - {*gone}
+        return replace(self, machines=left, held=max(self.held - len(gone), 0))
+
+    def _taken(self, machines: Collection[Handed]) -> "Holding":
+        names = {each.machine for each in machines} & self.world.lies_in.keys()
+        return self._with(names, self.away - {each.machine for each in machines})
+
+    def _assigned(self, domain: Domain, away: Collection[MachineId]) -> "Holding":
+        lies_in, nobodys = self.world.lies_in, self.world.nobodys
+        mine = {each for each in nobodys if lies_in[each] == domain} - {*away}
+        nobodys -= mine
+        after = replace(self, domains=self.domains | {domain})
+        kept = {each for each in self.away if lies_in[each] != domain}
+        return after._with(mine, frozenset(kept | ({*away} & lies_in.keys())))
+
+    def _with(self, machines: Collection[MachineId], away: frozenset[MachineId]) -> "Holding":
+        has = self.machines | {*machines}
+        return replace(self, machines=has, away=away, held=max(self.held, len(has)))
 
 
 class Fleetwide:
@@ -62,9 +176,22 @@ class Fleetwide:
     def __init__(self, entitled: int) -> None:
         self.desk = Desk()
         self.entitled = entitled
-        self.shards = {name: Holding(name) for name in NAMES}
+        self.world = World()
+        owned = {"a": frozenset({EAST}), "b": frozenset({WEST}), "c": frozenset[Domain]()}
+        self.shards = {name: Holding(name, self.world, owned[name]) for name in NAMES}
         self.late: list[ShardReport] = []
+        self.moves = count()
         self.desk.do(commands.set_quota(self.desk.fleet, OF, entitled))
+
+    def begin(self, start: tuple[int, int]) -> None:
+        """`a` and `b` use so much, and `c` wants all that there is."""
+        for name, amount in zip(NAMES, start, strict=False):
+            self.wants(name, amount)
+            self.report(name, 0)
+            self.uses(name, amount)
+            self.report(name, 0)
+        self.wants(NAMES[2], self.entitled)
+        self.report(NAMES[2], 0)
 
     def call(self, name: ShardId, *, answered: bool = True, arrives: bool = True) -> None:
         shard = self.shards[name] = replace(self.shards[name], number=self.shards[name].number + 1)
@@ -95,7 +222,13 @@ class Fleetwide:
                 self.desk.hear(self.late.pop(at % len(self.late)))
 
     def crashes(self, name: ShardId, _: int) -> None:
-        self.shards[name] = replace(self.shards[name], epoch=self.shards[name].epoch + 1, number=0)
+        shard = self.shards[name]
+        self.shards[name] = replace(shard, epoch=shard.epoch + 1, number=0, acks=())
+
+    def dies_halfway(self, name: ShardId, amount: int) -> None:
+        shard = self.shards[name] = replace(self.shards[name], number=self.shards[name].number + 1)
+        self.shards[name] = shard.half_done(self.desk.hear(shard.report()))
+        self.crashes(name, amount)
 
     def leader_crashes(self, _: ShardId, __: int) -> None:
         self.desk = self.desk.successor()
@@ -104,24 +237,56 @@ class Fleetwide:
         self.shards[name] = replace(self.shards[name], wanted=amount)
 
     def uses(self, name: ShardId, amount: int) -> None:
-        self.shards[name] = replace(self.shards[name], used=min(amount, self.shards[name].held))
+        """Machines are made and deleted; it makes them only in a domain of its own."""
+        shard = self.shards[name]
+        wanted = min(amount, shard.held)
+        machines = sorted(shard.machines)[:wanted]
+        where = min(shard.domains, default=None)
+        if where is not None:
+            machines += [self.world.made(where) for _ in range(wanted - len(machines))]
+        for each in shard.machines - {*machines}:
+            del self.world.lies_in[each]
+        self.shards[name] = replace(shard, machines=frozenset(machines))
 
     def returns(self, name: ShardId, amount: int) -> None:
         shard = self.shards[name]
         self.shards[name] = replace(shard, held=max(shard.used, shard.held - amount))
 
+    def asks(self, name: ShardId, amount: int) -> None:
+        """Machines of one shard for another."""
+        other = [each for each in NAMES if each != name][amount % 2]
+        proposal = a_proposal(donor=name, recipient=other)
+        with contextlib.suppress(MainstayError):
+            move = f"m{next(self.moves)}"
+            self.desk.do(commands.begin_move(self.desk.fleet, proposal, move, NOW))
+
+    def calls_off(self, _: ShardId, at: int) -> None:
+        moves = sorted(self.desk.fleet.open_moves)
+        if moves:
+            with contextlib.suppress(MainstayError):
+                self.desk.do(commands.cancel_move(self.desk.fleet, moves[at % len(moves)]))
+
+    def hands_on(self, name: ShardId, amount: int) -> None:
+        """A domain goes to this shard."""
+        with contextlib.suppress(MainstayError):
+            domain = (EAST, WEST)[amount % 2]
+            self.desk.do(commands.move_domain(self.desk.fleet, domain, name, NOW))
+
     def check(self) -> None:
         granted = self.desk.fleet.quotas[OF].granted
-        assert sum(shard.held for shard in self.shards.values()) <= self.entitled
+        assert sum(max(each.held, each.used) for each in self.shards.values()) <= self.entitled
         assert sum(granted.values()) <= self.entitled
         for name, shard in self.shards.items():
-            assert shard.held <= granted.get(name, 0)
+            assert max(shard.held, shard.used) <= granted.get(name, 0)
+        owned = [each for shard in self.shards.values() for each in shard.machines]
+        assert len(owned) == len({*owned})
 
 
 F = Fleetwide
 HAPPENINGS: Final = (
     F.report, F.report, F.report, F.answer_lost, F.delayed, F.repeated, F.arrives, F.arrives,
-    F.crashes, F.leader_crashes, F.wants, F.wants, F.uses, F.returns,
+    F.crashes, F.leader_crashes, F.wants, F.wants, F.uses, F.uses, F.returns,
+    F.asks, F.asks, F.calls_off, F.hands_on, F.dies_halfway,
 )  # fmt: skip
 
 Happening = tuple[Callable[[Fleetwide, ShardId, int], None], ShardId, int]
@@ -144,17 +309,18 @@ def fair(entitled: int, shards: list[Holding]) -> dict[ShardId, int]:
 
 
 @settings(max_examples=examples(150))
-@given(st.integers(0, 12), happenings)
+@given(st.integers(0, 12), st.tuples(*[st.integers(0, 6)] * 2), happenings)
 def test_together_they_never_hold_more_and_when_it_is_quiet_each_has_its_share(
-    entitled: int, happened: list[Happening]
+    entitled: int, start: tuple[int, int], happened: list[Happening]
 ) -> None:
     fleet = Fleetwide(entitled)
+    fleet.begin(start)
 
     for happens, name, amount in happened:
         happens(fleet, name, amount)
         fleet.check()
 
-    for _ in range(4):
+    for _ in range(8):
         for name in NAMES:
             fleet.report(name, 0)
             fleet.check()
@@ -165,6 +331,6 @@ def test_together_they_never_hold_more_and_when_it_is_quiet_each_has_its_share(
 
 def test_the_line_of_a_cluster_that_no_shard_has_concerns_nobody() -> None:
     fleet = Fleetwide(5)
-    answer = fleet.desk.report(NAMES[0], clusters=(ClusterId("other"),))
+    answer = fleet.desk.report(NAMES[0], clusters=(ClusterId("other"),), providers=())
 
     assert answer.grants == ()

@@ -71,6 +71,7 @@ stances = st.builds(
     reported_at_ns=st.sampled_from([0, 3, 3, 4]).map(lambda ago: NOW - ago * INTERVAL),
     can_hand_over=st.sampled_from([True, True, True, False]),
     removing=st.sampled_from([False, False, False, True]),
+    takes_all=st.sampled_from([False, False, False, True]),
 )
 pairs = st.sampled_from([pair for pair in product(SHARDS, SHARDS) if pair[0] != pair[1]])
 past_moves = st.builds(
@@ -177,6 +178,7 @@ def test_machines_move_only_where_they_can_be_seen_and_handed_over(
         for shard in (donor, recipient):
             assert shard.can_hand_over
             assert not shard.removing
+            assert not shard.takes_all
             assert NOW - shard.reported_at_ns <= 3 * INTERVAL
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outside import soak_factor
-from two_shards import Fleet, Kill, fleet, three_zones, zone
+from two_shards import Entitlement, Fleet, Kill, fleet, three_zones, zone
 from virtual_loop import run
 
 
@@ -108,7 +108,7 @@ async def everything(made: Fleet) -> None:
     await made.settle(40)
 
 
-WRITES = {"a": 7, "b": 8}
+WRITES = {"a": 8, "b": 8}
 """How often each writes what it owns in all that."""
 
 MOMENTS = [True] if soak_factor() == 1 else [True, False]
@@ -129,5 +129,61 @@ def test_a_crash_at_any_write_loses_no_machine_and_doubles_none(tmp_path: Path, 
             await everything(made)
             await made.each_has_one_owner()
             assert made.a.lives + made.b.lives == 3
+
+    run(scenario())
+
+
+ENTITLED = 10
+
+
+async def both_are_hungry(made: Fleet) -> None:
+    """Idle machines are given and a domain moves, and whoever lost them wants more at once."""
+    made.coordinator.quota = Entitlement(ENTITLED, {"a": 7, "b": 3})
+    await asyncio.sleep(12)
+    made.a.ask_for(1)
+    made.b.ask_for(4)
+    await asyncio.sleep(60)
+    made.coordinator.hand_over("a", "b", 1)
+    await made.settle(5)
+    made.b.ask_for(12)
+    made.coordinator.move(zone("zone-b"), "b")
+    await made.next_ack()
+    made.a.ask_for(12)
+    await made.settle(150)
+
+
+def test_both_together_never_use_more_than_they_are_entitled_to(tmp_path: Path) -> None:
+    """Quota goes with what goes, before it goes. It is looked at all the time."""
+
+    async def scenario() -> None:
+        async with fleet(tmp_path, three_zones(idle=3, slots=4)) as made:
+            await both_are_hungry(made)
+            moved = [bool(ack.given) for ack in made.coordinator.acks if ack.quota]
+            assert moved == [True, False]
+            assert len(made.a.serving()) + len(made.b.serving()) == ENTITLED
+            assert made.coordinator.quota is not None
+            assert sum(made.coordinator.quota.granted.values()) == ENTITLED
+            await made.each_has_one_owner()
+
+    run(scenario())
+
+
+QUOTA_WRITES = [("a", "owned", 4), ("a", "quota", 3), ("b", "quota", 3)]
+
+QUOTA_KILLS = [
+    Kill(shard, write, after, file)
+    for shard, file, writes in QUOTA_WRITES
+    for write in range(1, writes + 1)
+    for after in MOMENTS
+]
+
+
+@pytest.mark.parametrize("kill", QUOTA_KILLS, ids=str)
+def test_nor_do_they_after_a_crash_at_any_write(tmp_path: Path, kill: Kill) -> None:
+    async def scenario() -> None:
+        async with fleet(tmp_path, three_zones(idle=3, slots=4), kill=kill) as made:
+            await both_are_hungry(made)
+            assert made.a.lives + made.b.lives == 3
+            await made.each_has_one_owner()
 
     run(scenario())

@@ -3,26 +3,26 @@
 One that was done is gone, and its domain or its move goes on. One that failed, or was thought
 stale, stays and is offered again. One that a shard calls invalid is gone too: nothing was done by
 it, and never will be.
+
+A shard answers an instruction that it has done before from memory. After an old snapshot was
+restored its effect may have been undone since: what the same report says otherwise is not believed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from mainstay.coordinator import commands, handover, keys
+from mainstay.coordinator import adrift, commands, handover, keys, quotas
 from mainstay.coordinator.claims import Intake
 from mainstay.coordinator.handover import Event, Happening
-from mainstay.coordinator.records import (
-    DomainState,
-    InstructionRecord,
-    StrayRecord,
-    StrayState,
-)
+from mainstay.coordinator.records import DomainState, InstructionRecord
 from mainstay.coordinator.store import Change
 from mainstay.model.coordination import (
     AssignDomain,
     Domain,
+    Handed,
     InstructAck,
     Outcome,
+    QuotaOf,
     UnassignDomain,
 )
 
@@ -37,71 +37,60 @@ def acks(intake: Intake) -> Iterator[Change]:
             yield from _ack(intake, sequence, record, said[record.id])
 
 
-def regained(intake: Intake) -> Iterator[Change]:
-    """What a shard has given away by instructions that nobody here knows of, because all state was
-    lost: it gets it back. To be asked only of a report that makes its shard known.
-    """
-    mine, fleet = intake.report.shard, intake.fleet
-    given = [handed for ack in intake.report.acks for handed in ack.given]
-    adrift = [
-        handed
-        for handed in given
-        if handed.machine not in fleet.strays
-        and handover.owner_of(fleet, handed.domain) in {None, mine}
-    ]
-    for few in handover.batched(adrift):
-        draft = intake.begin()
-        for handed in few:
-            record = StrayRecord(
-                shard=mine,
-                provider=handed.provider,
-                domain=handed.domain,
-                state=StrayState.HELD,
-                home=mine,
-            )
-            draft.put(keys.stray(handed.machine), record)
-        yield draft.change()
-
-
 def _ack(
     intake: Intake, sequence: int, record: InstructionRecord, ack: InstructAck
 ) -> Iterator[Change]:
     done = keys.instruction(intake.report.shard, sequence)
     accepted = ack.outcome is Outcome.ACCEPTED
+    if accepted:
+        intake.ended.extend(record.quota)
     match record.payload:
         case AssignDomain(domain=domain):
-            yield _assigned(intake, domain, done, accepted=accepted)
+            yield _assigned(intake, domain, done, record, accepted=accepted)
         case UnassignDomain(domain=domain):
-            yield _unassigned(intake, domain, done, accepted=accepted)
+            yield _unassigned(intake, domain, done, ack)
         case _:
             yield from _moved(intake, record, ack, done)
 
 
-def _assigned(intake: Intake, domain: Domain, done: str, *, accepted: bool) -> Change:
+def _assigned(
+    intake: Intake, domain: Domain, done: str, record: InstructionRecord, *, accepted: bool
+) -> Change:
+    mine, report = intake.report.shard, intake.report
     draft = intake.begin()
     draft.delete(done)
     standing = draft.domain(domain)
-    if standing is not None and standing.shard == intake.report.shard:
-        if accepted and standing.state is DomainState.ARRIVING:
-            draft.put(keys.domain(domain), replace(standing, state=DomainState.HELD))
-        if not accepted and standing.state is DomainState.ARRIVING:
-            draft.delete(keys.domain(domain))
+    if standing is None or (standing.shard, standing.state) != (mine, DomainState.ARRIVING):
+        return draft.change()
+    if not accepted:
+        draft.delete(keys.domain(domain))
+    elif report.can_hand_over and domain not in report.domains:
+        draft.instruct(mine, record.payload, quota=record.quota, now_ns=intake.now_ns)
+    else:
+        draft.put(keys.domain(domain), replace(standing, state=DomainState.HELD))
     return draft.change()
 
 
-def _unassigned(intake: Intake, domain: Domain, done: str, *, accepted: bool) -> Change:
+def _unassigned(intake: Intake, domain: Domain, done: str, ack: InstructAck) -> Change:
     """The next owner is told only now that everything of the last one's is recorded. A refusal
     leaves it with the owner, which hears again which machines are away.
     """
     mine = intake.report.shard
+    accepted = ack.outcome is Outcome.ACCEPTED
     draft = intake.begin()
     draft.delete(done)
+    if accepted and domain in intake.report.domains:
+        draft.instruct(mine, UnassignDomain(domain=domain), now_ns=intake.now_ns)
+        return draft.change()
     standing = draft.domain(domain)
     if standing is None or (standing.shard, standing.state) != (mine, DomainState.LEAVING):
         return draft.change()
     heir = standing.to if accepted else mine
     if handover.is_there(intake.fleet, heir):
-        commands.assign(draft, domain, heir, intake.now_ns)
+        quota = quotas.hand_over(
+            draft, ack.quota, giver=mine, to=heir, still_held=_still_held(intake)
+        )
+        commands.assign(draft, domain, heir, intake.now_ns, quota)
     else:
         draft.delete(keys.domain(domain))
     return draft.change()
@@ -113,15 +102,42 @@ def _moved(
     accepted = ack.outcome is Outcome.ACCEPTED
     move = intake.fleet.moves[record.move]
     if handover.is_asked(move):
-        given = ack.given if accepted else ()
-        yield from handover.give(
-            intake.begin, record.move, given, answers=done, now_ns=intake.now_ns
+        happening = Happening(
+            event=Event.GAVE,
+            now_ns=intake.now_ns,
+            answers=done,
+            given=_gone(intake, ack) if accepted else (),
+            quota=ack.quota,
+            still_held=_still_held(intake),
         )
+        yield from handover.give(intake.begin, record.move, happening)
         return
     happening = Happening(
         event=Event.TOOK if accepted else handover.turned_down(intake.fleet, move),
         now_ns=intake.now_ns,
         answers=done,
         listed={stray.machine: stray for stray in intake.report.strays},
+        quota=record.quota,
     )
     yield from handover.carry(intake.begin, record.move, happening)
+
+
+def _gone(intake: Intake, ack: InstructAck) -> tuple[Handed, ...]:
+    """What of that which a donor says it gave it does not have: it may have got it back."""
+    report = intake.report
+    listed = {stray.machine for stray in report.strays}
+    away = {handed.machine for handed in report.away}
+    return tuple(
+        handed
+        for handed in ack.given
+        if handed.machine not in listed
+        and (
+            handed.machine in away
+            or handed.domain not in report.domains
+            or not adrift.says_all(report)
+        )
+    )
+
+
+def _still_held(intake: Intake) -> Mapping[QuotaOf, int]:
+    return {line.of: quotas.held(line) for line in intake.report.quota}

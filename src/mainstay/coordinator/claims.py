@@ -6,7 +6,7 @@ leader, changes nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from mainstay.coordinator import commands, handover, keys
@@ -24,7 +24,7 @@ from mainstay.coordinator.records import (
     StrayState,
 )
 from mainstay.coordinator.store import Change
-from mainstay.model.coordination import Domain, ShardReport, Stray, UnassignDomain
+from mainstay.model.coordination import Domain, QuotaMoved, ShardReport, Stray, UnassignDomain
 from mainstay.model.ids import MachineId
 
 T = TypeVar("T")
@@ -39,6 +39,8 @@ class Intake:
     certified: bool
     now_ns: int
     conflicts: list[Conflict]
+    ended: list[QuotaMoved] = field(default_factory=list)
+    """What went with what the shard has taken, as this report is the first to say."""
 
     def begin(self) -> Draft:
         """A draft that carries the report's stamp, and makes the shard known if it is not."""
@@ -49,10 +51,12 @@ class Intake:
             draft.put(keys.shard(name), replace(standing, last_report=stamp, epoch=stamp.epoch))
         return draft
 
-    def differ(self, kind: ConflictKind, subject: str, other: str, what: str) -> None:
+    def differ(
+        self, kind: ConflictKind, subject: str, other: str, what: str, until: Domain | None = None
+    ) -> None:
         """Tell of a conflict with another shard."""
         shards = tuple(sorted({self.report.shard, type(self.report.shard)(other)}))
-        self.conflicts.append(Conflict(kind, subject, shards, what))
+        self.conflicts.append(Conflict(kind, subject, shards, what, until))
 
     def registered(self) -> ShardRecord:
         """The shard, when nobody knows it yet."""
@@ -78,7 +82,8 @@ def shard(intake: Intake) -> Iterator[Change]:
         told = replace(told, address=report.address)
     if report.can_hand_over:
         providers = tuple(sorted({line.name for line in report.providers}))
-        told = replace(told, providers=providers, takes_all=before.takes_all or report.takes_all)
+        takes_all = before.takes_all or report.takes_all
+        told = replace(told, providers=providers, takes_all=takes_all, hands_over=True)
     if told != standing:
         draft = intake.begin()
         draft.put(keys.shard(report.shard), replace(told, last_report=stamp_of(report)))
@@ -170,8 +175,8 @@ def domains(intake: Intake) -> Iterator[Change]:
             commands.assign(draft, domain, report.shard, intake.now_ns)
         else:
             draft.delete(keys.domain(domain))
-            what = f"recorded as held by {report.shard}, which does not have it: assign it again"
-            intake.differ(ConflictKind.DOMAIN, shown(domain), report.shard, what)
+            what = f"it was {report.shard}'s, which does not have it"
+            intake.differ(ConflictKind.UNOWNED, shown(domain), report.shard, what, until=domain)
         yield draft.change()
 
 
@@ -217,7 +222,7 @@ def _noted(intake: Intake, stray: Stray) -> StrayRecord | None:
     """What is to be recorded of a stray; None when it is as it stands."""
     mine = intake.report.shard
     standing = intake.fleet.strays.get(stray.machine)
-    if standing is None:
+    if standing is None or standing.state is StrayState.PARKED:
         return StrayRecord(
             shard=mine,
             provider=stray.provider,

@@ -28,6 +28,7 @@ from mainstay.model.coordination import (
     Domain,
     Payload,
     QuotaKind,
+    QuotaMoved,
     QuotaOf,
     ReassignSpeculative,
     TransferOwnership,
@@ -46,6 +47,12 @@ def assign_domain(fleet: Fleet, domain: Domain, shard: ShardId, now_ns: int) -> 
     _check_domain(fleet, domain)
     _check_fit(fleet, shard)
     owner = fleet.domains.get(domain)
+    record = fleet.shards[shard]
+    if owner is None and record.hands_over and not record.providers:
+        raise Rejected(
+            f"{shard} reports no provider, so it would see no machine of {_shown(domain)}:"
+            " give it one first"
+        )
     if owner is not None:
         if shard == owner.shard and owner.state is not DomainState.LEAVING:
             return NOTHING
@@ -73,13 +80,20 @@ def move_domain(fleet: Fleet, domain: Domain, to: ShardId, now_ns: int) -> Chang
     _check_fit(fleet, to)
     if owner.shard == to and owner.state is not DomainState.LEAVING:
         return NOTHING
+    _check_providers(fleet, domain, owner.shard, to)
     return _leave(fleet, domain, owner, to=to, now_ns=now_ns)
 
 
-def assign(draft: Draft, domain: Domain, shard: ShardId, now_ns: int) -> None:
+def assign(
+    draft: Draft,
+    domain: Domain,
+    shard: ShardId,
+    now_ns: int,
+    quota: tuple[QuotaMoved, ...] = (),
+) -> None:
     """Tell a shard to take a domain. Which machines are away it hears with the instruction."""
     draft.put(keys.domain(domain), DomainRecord(shard=shard, state=DomainState.ARRIVING))
-    draft.instruct(shard, AssignDomain(domain=domain), now_ns=now_ns)
+    draft.instruct(shard, AssignDomain(domain=domain), quota=quota, now_ns=now_ns)
 
 
 def held(shard: ShardId) -> DomainRecord:
@@ -125,9 +139,12 @@ def begin_move(fleet: Fleet, proposal: Proposal, move_id: str, now_ns: int) -> C
     if move_id in fleet.moves:
         raise Taken(f"there is a move of this name: {move_id}")
     for shard in (proposal.donor, proposal.recipient):
-        _known(fleet, shard)
+        known(fleet, shard)
     if proposal.donor == proposal.recipient:
         raise Rejected(f"a shard gives nothing to itself: {proposal.donor}")
+    for shard in (proposal.donor, proposal.recipient):
+        if fleet.shards[shard].takes_all:
+            raise Rejected(f"{shard} takes every machine: assign a domain to it first")
     draft = Draft(fleet)
     move = MoveRecord(
         donor=proposal.donor,
@@ -222,7 +239,7 @@ def _check_domain(fleet: Fleet, domain: Domain) -> None:
 
 def _check_fit(fleet: Fleet, shard: ShardId) -> None:
     """A domain narrows the shard that gets it; others must be narrow already."""
-    record = _known(fleet, shard)
+    record = known(fleet, shard)
     if record.takes_all:
         return
     for name, other in sorted(fleet.shards.items()):
@@ -233,7 +250,19 @@ def _check_fit(fleet: Fleet, shard: ShardId) -> None:
             )
 
 
-def _known(fleet: Fleet, shard: ShardId) -> ShardRecord:
+def _check_providers(fleet: Fleet, domain: Domain, owner: ShardId, to: ShardId) -> None:
+    """What the next owner cannot see it cannot take: it would be nobody's."""
+    present = fleet.shards.get(owner, ShardRecord())
+    lacks = sorted({*present.providers} - {*known(fleet, to).providers})
+    if lacks:
+        raise Rejected(
+            f"{_shown(domain)} cannot go to {to}, which lacks a provider of {owner}:"
+            f" {', '.join(lacks)}"
+        )
+
+
+def known(fleet: Fleet, shard: ShardId) -> ShardRecord:
+    """A shard that can be told something."""
     record = fleet.shards.get(shard)
     if record is None:
         raise Unknown(f"there is no shard of this name: {shard}")

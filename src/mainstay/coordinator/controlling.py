@@ -1,8 +1,9 @@
 """What an administrator tells a coordinator beyond BigFleet's calls. Each is logged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-from mainstay.coordinator import commands
+from mainstay.coordinator import adrift, commands
 from mainstay.coordinator.fleet import Fleet
 from mainstay.coordinator.seat import Seat
 from mainstay.coordinator.store import Change
@@ -10,8 +11,17 @@ from mainstay.model import coordinator_calls as c
 from mainstay.model.coordination import Domain, QuotaKind, QuotaOf
 from mainstay.model.coordinator_views import CoordinatorStamp
 from mainstay.model.errors import Rejected
-from mainstay.model.ids import ShardId, parse_cluster_id
+from mainstay.model.ids import ShardId, parse_cluster_id, parse_machine_id
 from mainstay.runtime.log import logger
+
+_Order: TypeAlias = (
+    c.MoveDomainRequest
+    | c.SetQuotaRequest
+    | c.ClearQuotaRequest
+    | c.UnbindClusterRequest
+    | c.CancelMoveRequest
+    | c.ReturnMachinesRequest
+)
 
 
 class Controlling:
@@ -63,20 +73,29 @@ class Controlling:
         await self._carried(request, lambda fleet: commands.cancel_move(fleet, request.move))
         return self._done("What its donor gives all the same goes back to it.")
 
-    async def _carried(
-        self,
-        request: c.MoveDomainRequest
-        | c.SetQuotaRequest
-        | c.ClearQuotaRequest
-        | c.UnbindClusterRequest
-        | c.CancelMoveRequest,
-        decide: Callable[[Fleet], Change],
-    ) -> Fleet:
+    async def return_machines(self, request: c.ReturnMachinesRequest) -> c.CoordinatorDone:
+        """Let a shard have again what it was told is away, and nobody has."""
+        reigning, now_ns = self._seat.reigning, self._seat.now_ns()
+        shard = ShardId(request.shard)
+        machines = tuple(map(parse_machine_id, request.machines))
+
+        def returned(fleet: Fleet) -> Iterator[Change]:
+            heard = {name: each.report for name, each in reigning.memory.heard.items()}
+            yield from adrift.return_machines(fleet, shard, machines, heard, now_ns)
+
+        await reigning.carry_out(returned)
+        self._tell(request)
+        return self._done(f"{shard} is told to take what nobody has of its domains.")
+
+    async def _carried(self, request: _Order, decide: Callable[[Fleet], Change]) -> Fleet:
         after = await self._seat.reigning.one(decide)
+        self._tell(request)
+        return after
+
+    def _tell(self, request: _Order) -> None:
         self._log.info(
             "order_carried_out", what=type(request).__name__, by=request.by, reason=request.reason
         )
-        return after
 
     def _done(self, sentence: str) -> c.CoordinatorDone:
         stamp = CoordinatorStamp(coordinator=self._seat.id, term=self._seat.reigning.term)

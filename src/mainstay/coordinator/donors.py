@@ -44,13 +44,14 @@ class Obstacle(IntEnum):
 
     REMOVING = 1
     CANNOT_HAND_OVER = 2
-    SILENT = 3
-    NOT_SHARED = 4
-    SHORT_ITSELF = 5
-    MARGIN = 6
-    REFUSED = 7
-    PROMISED = 8
-    COOLING = 9
+    TAKES_ALL = 3
+    SILENT = 4
+    NOT_SHARED = 5
+    SHORT_ITSELF = 6
+    MARGIN = 7
+    REFUSED = 8
+    PROMISED = 9
+    COOLING = 10
 
 
 class Offer(NamedTuple):
@@ -248,6 +249,8 @@ def unfit(shard: ShardStanding, now_ns: int, options: Options) -> Obstacle | Non
         return Obstacle.REMOVING
     if not shard.can_hand_over:
         return Obstacle.CANNOT_HAND_OVER
+    if shard.takes_all:
+        return Obstacle.TAKES_ALL
     if now_ns - shard.reported_at_ns > options.fresh_intervals * options.report_interval_ns:
         return Obstacle.SILENT
     return None

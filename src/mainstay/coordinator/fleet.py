@@ -29,7 +29,7 @@ from mainstay.coordinator.records import (
     encode,
 )
 from mainstay.coordinator.store import Change, Entry
-from mainstay.model.coordination import Domain, Payload, QuotaKind, QuotaOf
+from mainstay.model.coordination import Domain, Payload, QuotaKind, QuotaMoved, QuotaOf
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, MachineId, ShardId
 
@@ -233,7 +233,15 @@ class Draft:
         """Write that nothing stands there."""
         self._touched[key] = None
 
-    def instruct(self, to: ShardId, payload: Payload, *, move: str = "", now_ns: int) -> str:
+    def instruct(
+        self,
+        to: ShardId,
+        payload: Payload,
+        *,
+        move: str = "",
+        quota: tuple[QuotaMoved, ...] = (),
+        now_ns: int,
+    ) -> str:
         """Add an instruction for a shard that is there, after all it has; its id.
 
         The time is part of the id: a store that was restored gives the same numbers out again.
@@ -242,7 +250,9 @@ class Draft:
         name = f"{to}-{sequence}-{now_ns:x}"
         if (record := self.shard(to)) is not None:
             self.put(keys.shard(to), replace(record, next_sequence=sequence + 1))
-        told = InstructionRecord(id=name, payload=payload, move=move, created_at_ns=now_ns)
+        told = InstructionRecord(
+            id=name, payload=payload, move=move, created_at_ns=now_ns, quota=quota
+        )
         self.put(keys.instruction(to, sequence), told)
         return name
 

@@ -5,12 +5,12 @@ the machine is granted and nobody's, so no crash at any point makes it two shard
 instruction stays until it is acknowledged, and is done at most once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from mainstay.coordinator import keys
+from mainstay.coordinator import keys, quotas
 from mainstay.coordinator.fleet import RECORDS_A_CHANGE, Begin, Draft, Fleet
 from mainstay.coordinator.records import (
     NOBODY,
@@ -23,7 +23,14 @@ from mainstay.coordinator.records import (
 )
 from mainstay.coordinator.store import Change
 from mainstay.coordinator.tiers import Tier
-from mainstay.model.coordination import Domain, Handed, Stray, TransferOwnership
+from mainstay.model.coordination import (
+    Domain,
+    Handed,
+    QuotaMoved,
+    QuotaOf,
+    Stray,
+    TransferOwnership,
+)
 from mainstay.model.errors import IllegalTransition
 from mainstay.model.ids import MachineId, ShardId
 
@@ -68,7 +75,9 @@ class Effect(StrEnum):
     """Held by the shard that took them."""
 
     LEAVE = "leave"
-    """Left with the shard that did not take them: its next report, or its removal, lets go."""
+    """Left with the shard that did not take them: its next report, or its removal, lets go. Parked
+    where they would only be offered to it again.
+    """
 
 
 class Step(NamedTuple):
@@ -122,6 +131,12 @@ class Happening:
     listed: Mapping[MachineId, Stray] = field(default_factory=dict)
     """The strays that the shard has which took machines, as it says in the same report."""
 
+    quota: tuple[QuotaMoved, ...] = ()
+    """What goes with what is given; of what is turned down, what went with it."""
+
+    still_held: Mapping[QuotaOf, int] = field(default_factory=dict)
+    """What the donor holds of quotas, as it says in the same report."""
+
 
 def carry(begin: Begin, name: str, happening: Happening) -> Iterator[Change]:
     """Carry a move on: its strays, its next instruction and itself.
@@ -144,24 +159,25 @@ def carry(begin: Begin, name: str, happening: Happening) -> Iterator[Change]:
             draft.delete(happening.answers)
         draft.put(keys.move(name), after)
         if step.effect in _GRANTS:
-            draft.instruct(taker(after), _take(after), move=name, now_ns=happening.now_ns)
+            to = taker(after)
+            giver = before.recipient if before.state is MoveState.GIVEN else before.donor
+            quota = quotas.hand_over(
+                draft, happening.quota, giver=giver, to=to, still_held=happening.still_held
+            )
+            draft.instruct(to, _take(after), move=name, quota=quota, now_ns=happening.now_ns)
 
     edit = _EDITS[step.effect]
     strays = after.machines if step.effect is not Effect.NOTHING else ()
     yield from in_chunks(begin, strays, lambda draft, one: edit(editing, draft, one), finish)
 
 
-def give(
-    begin: Begin, name: str, given: Iterable[Handed], *, answers: str, now_ns: int
-) -> Iterator[Change]:
-    """Take in what a donor has let go of; empty when it had nothing, or refused."""
+def give(begin: Begin, name: str, said: Happening) -> Iterator[Change]:
+    """Take in what a donor says that it has let go of; none when it had nothing, or refused."""
     fleet = begin().fleet
     donor = fleet.moves[name].donor
-    ours = tuple(handed for handed in given if may_give(fleet, donor, handed, move=name))
+    ours = tuple(handed for handed in said.given if may_give(fleet, donor, handed, move=name))
     event = Event.GAVE if ours else Event.GAVE_NONE
-    yield from carry(
-        begin, name, Happening(event=event, now_ns=now_ns, answers=answers, given=ours)
-    )
+    yield from carry(begin, name, replace(said, event=event, given=ours))
 
 
 def may_give(fleet: Fleet, donor: ShardId, handed: Handed, *, move: str) -> bool:
@@ -171,7 +187,7 @@ def may_give(fleet: Fleet, donor: ShardId, handed: Handed, *, move: str) -> bool
     has it then, for it was never told that the machine is away.
     """
     record = fleet.strays.get(handed.machine)
-    if record is not None:
+    if record is not None and record.state is not StrayState.PARKED:
         return record.move == move or (record.shard, record.state) == (donor, StrayState.HELD)
     owner = owner_of(fleet, handed.domain)
     return owner == donor or (owner is None and fleet.shards[donor].takes_all)
@@ -189,17 +205,17 @@ def release(
     """Offer strays that a shard has no longer to the owners of their domains.
 
     Nobody is told of one whose domain is leaving or has no owner: whoever gets the domain next has
-    it, since it is no stray by then.
+    it, since it is no stray by then. While its owner may keep the domain after all it is parked.
     """
     fleet = begin().fleet
     heirs: dict[ShardId | None, list[Handed]] = {}
     for machine in machines:
         record = fleet.strays[machine]
         handed = Handed(machine, record.provider, record.domain)
-        heirs.setdefault(_heir(fleet, record), []).append(handed)
-    for heir in sorted(heirs, key=lambda shard: shard or NOBODY):
-        for few in batched(heirs[heir]):
-            yield _offered(begin(), few, by=by, to=heir, now_ns=now_ns)
+        heirs.setdefault(heir(fleet, record), []).append(handed)
+    for to in sorted(heirs, key=lambda shard: shard or NOBODY):
+        for few in batched(heirs[to]):
+            yield _offered(begin(), few, by=by, to=to, now_ns=now_ns)
 
 
 def owner_of(fleet: Fleet, domain: Domain | None) -> ShardId | None:
@@ -271,7 +287,9 @@ def _hold(of: _Editing, draft: Draft, handed: Handed) -> None:
 def _leave(of: _Editing, draft: Draft, handed: Handed) -> None:
     before = draft.stray(handed.machine)
     if before is not None and before.move == of.name:
-        draft.put(keys.stray(handed.machine), replace(before, state=StrayState.HELD, move=""))
+        again = of.after.tier is Tier.RETURN and heir(draft.fleet, before) == before.shard
+        state = StrayState.PARKED if again else StrayState.HELD
+        draft.put(keys.stray(handed.machine), replace(before, state=state, move=""))
 
 
 _Edit: TypeAlias = Callable[[_Editing, Draft, Handed], None]
@@ -298,7 +316,8 @@ def _take(move: MoveRecord) -> TransferOwnership:
     return TransferOwnership(from_shard=giver, to_shard=to, machines=move.machines)
 
 
-def _heir(fleet: Fleet, record: StrayRecord) -> ShardId | None:
+def heir(fleet: Fleet, record: StrayRecord) -> ShardId | None:
+    """Who gets a machine that its shard lets go of."""
     owner = fleet.domains.get(record.domain) if record.domain is not None else None
     if owner is None:
         return record.home if is_there(fleet, record.home) else None
@@ -309,11 +328,34 @@ def _heir(fleet: Fleet, record: StrayRecord) -> ShardId | None:
 def _offered(
     draft: Draft, few: Sequence[Handed], *, by: ShardId, to: ShardId | None, now_ns: int
 ) -> Change:
-    """A return: a move that starts where the machines are given."""
     if to is None:
         for handed in few:
-            draft.delete(keys.stray(handed.machine))
+            _forget(draft, handed, by=by)
         return draft.change()
+    offer(draft, few, by=by, to=to, now_ns=now_ns)
+    return draft.change()
+
+
+def _forget(draft: Draft, handed: Handed, *, by: ShardId) -> None:
+    key, fleet = keys.stray(handed.machine), draft.fleet
+    record, owner = fleet.strays[handed.machine], owner_of(fleet, handed.domain)
+    if owner is None or owner == by or not is_there(fleet, owner):
+        draft.delete(key)
+    else:
+        parked = replace(record, shard=owner, state=StrayState.PARKED, leaving=False, move="")
+        draft.put(key, parked)
+
+
+def offer(
+    draft: Draft,
+    few: Sequence[Handed],
+    *,
+    by: ShardId,
+    to: ShardId,
+    now_ns: int,
+    why: str = "",
+) -> None:
+    """Tell a shard to take what nobody has: a move that starts where the machines are given."""
     name = f"return-{to}-{draft.next_sequence(to)}-{now_ns:x}"
     move = MoveRecord(
         donor=by,
@@ -322,14 +364,13 @@ def _offered(
         state=MoveState.GIVEN,
         machines=tuple(few),
         created_at_ns=now_ns,
-        why=f"{by} has let go of them",
+        why=why or f"{by} has let go of them",
     )
     editing = _Editing(name, move, Happening(event=Event.GAVE, now_ns=now_ns))
     for handed in few:
         _grant(editing, draft, handed)
     draft.put(keys.move(name), move)
     draft.instruct(to, _take(move), move=name, now_ns=now_ns)
-    return draft.change()
 
 
 def in_chunks(

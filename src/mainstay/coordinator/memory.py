@@ -66,17 +66,20 @@ class Memory:
     """How shards stand with quotas; kept by `mainstay.coordinator.reports`."""
 
     def hear(self, report: ShardReport, found: Iterable[Conflict], now_ns: int) -> None:
-        """A report was taken in. What it no longer claims is no dispute any more."""
+        """A report was taken in. What it no longer claims is no dispute any more, except what lasts
+        until somebody owns a domain.
+        """
         shard = report.shard
         self.heard[shard] = Heard(report, now_ns)
         before = {key: old for key, old in self.disputes.items() if key[0] == shard}
-        for key in before:
-            del self.disputes[key]
+        for key, old in before.items():
+            if old.conflict.until is None:
+                del self.disputes[key]
         for conflict in found:
             key = (shard, conflict.kind.value, conflict.subject)
-            old = before.get(key)
             if len(self.disputes) < CONFLICTS_MAX:
-                first_ns, times = (old.first_seen_ns, old.times) if old else (now_ns, 0)
+                known = before.get(key)
+                first_ns, times = (known.first_seen_ns, known.times) if known else (now_ns, 0)
                 self.disputes[key] = Dispute(conflict, shard, first_ns, now_ns, times + 1)
 
     def answered(self, ack: InstructAck) -> None:
@@ -86,12 +89,15 @@ class Memory:
         self.attempts[ack.instruction] = Attempts(times, ack.outcome, ack.reason)
 
     def forget(self, fleet: Fleet) -> None:
-        """What is about shards and instructions that are no longer there."""
+        """What is about shards and instructions that are no longer there, or was settled."""
         for shard in self.heard.keys() - fleet.shards.keys():
             self.forget_shard(shard)
         pending = {each.id for told in fleet.instructions.values() for each in told.values()}
         for name in self.attempts.keys() - pending:
             del self.attempts[name]
+        for key, each in [*self.disputes.items()]:
+            if each.conflict.until in fleet.domains:
+                del self.disputes[key]
 
     def forget_shard(self, shard: ShardId) -> None:
         """It was removed: what it said no longer counts."""

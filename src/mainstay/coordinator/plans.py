@@ -179,6 +179,7 @@ def standing_of(fleet: Fleet, memory: Memory, now_ns: int) -> Standing:
                 reported_at_ns=heard.at_ns,
                 can_hand_over=heard.report.can_hand_over,
                 removing=fleet.shards[name].removing,
+                takes_all=fleet.shards[name].takes_all,
             )
             for name, heard in sorted(memory.heard.items())
             if name in fleet.shards

@@ -4,15 +4,26 @@ What the coordinator has granted is never less than what the shard holds: it is 
 the shard hears of it, and lowered at the shard before it is here. So the sum that shards hold never
 exceeds the entitlement, whatever is lost on the way. A shard heeds only the answer to its newest
 report.
+
+What goes with machines is the recipient's from the change on that makes them its own to take, and
+kept for it until it has taken them: only then is it told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from mainstay.coordinator.fleet import Fleet
+from mainstay.coordinator import keys
+from mainstay.coordinator.fleet import Draft, Fleet
 from mainstay.coordinator.records import QuotaRecord
-from mainstay.model.coordination import Grant, QuotaKind, QuotaLine, QuotaOf, ShardReport
+from mainstay.model.coordination import (
+    Grant,
+    QuotaKind,
+    QuotaLine,
+    QuotaMoved,
+    QuotaOf,
+    ShardReport,
+)
 from mainstay.model.ids import ShardId
 
 Lines: TypeAlias = dict[QuotaOf, dict[ShardId, QuotaLine]]
@@ -38,26 +49,81 @@ def held(line: QuotaLine) -> int:
     return max(line.held, line.used, 0)
 
 
-def settle(fleet: Fleet, shard: ShardId, line: QuotaLine, lines: Lines) -> QuotaRecord | None:
+def reserved(fleet: Fleet, shard: ShardId) -> dict[QuotaOf, int]:
+    """What was granted to a shard with machines that it has not taken yet."""
+    return summed(moved for _, told in fleet.pending(shard) for moved in told.quota)
+
+
+def summed(moved: Iterable[QuotaMoved]) -> dict[QuotaOf, int]:
+    """How much of each."""
+    sums: dict[QuotaOf, int] = {}
+    for of, count in moved:
+        sums[of] = sums.get(of, 0) + count
+    return sums
+
+
+def settle(
+    fleet: Fleet, shard: ShardId, line: QuotaLine, lines: Lines, kept: int = 0
+) -> QuotaRecord | None:
     """An entitlement after a shard's report: what it gave back is free, what it wants it gets as
     far as its fair share goes. None when there is no such entitlement.
+
+    So much of what it does not hold is `kept`: it goes with machines, and was not given back.
     """
     record = fleet.quotas.get(line.of)
     if record is None:
         return None
     has = held(line)
+    has = max(has, min(record.granted.get(shard, 0), has + kept))
     granted = {**record.granted, shard: has}
     free = max(record.entitled - sum(granted.values()), 0)
     share = _shares(fleet, line.of, lines | {line.of: {**lines.get(line.of, {}), shard: line}})
     more = max(min(free, line.wanted - has, share[shard] - has), 0)
     granted[shard] = has + more
-    return replace(record, granted={name: granted[name] for name in sorted(granted)})
+    return replace(record, granted=_sorted(granted))
+
+
+def hand_over(
+    draft: Draft,
+    moved: Iterable[QuotaMoved],
+    *,
+    giver: ShardId,
+    to: ShardId,
+    still_held: Mapping[QuotaOf, int] | None = None,
+) -> tuple[QuotaMoved, ...]:
+    """Let what goes with machines be the other shard's; how much of it was there to go.
+
+    Never what the giver says it still holds, so that nothing is held twice.
+    """
+    went = []
+    for of, count in sorted(summed(moved).items()):
+        record = draft.fleet.quotas.get(of)
+        if record is None:
+            continue
+        spare = record.granted.get(giver, 0) - (still_held or {}).get(of, 0)
+        if (going := min(count, spare)) <= 0:
+            continue
+        granted = dict(record.granted)
+        granted[giver] -= going
+        granted[to] = granted.get(to, 0) + going
+        draft.put(keys.quota(of), replace(record, granted=_sorted(granted)))
+        went.append(QuotaMoved(of, going))
+    return tuple(went)
+
+
+def _sorted(granted: Mapping[ShardId, int]) -> dict[ShardId, int]:
+    return {name: granted[name] for name in sorted(granted)}
 
 
 def grants(fleet: Fleet, shard: ShardId, lines: Lines) -> tuple[Grant, ...]:
     """The coordinator's word about every number that concerns a shard."""
+    waiting = reserved(fleet, shard)
     told = [
-        Grant(of, record.granted.get(shard, 0), _target(fleet, shard, of, lines))
+        Grant(
+            of,
+            max(record.granted.get(shard, 0) - waiting.get(of, 0), 0),
+            _target(fleet, shard, of, lines),
+        )
         for of, record in fleet.quotas.items()
         if _concerns(fleet, shard, of, record)
     ]

@@ -23,6 +23,15 @@ WHAT_TO_DO: Final = {
     ConflictKind.DOMAIN: "nothing: the claimant was told to let it go",
     ConflictKind.STRAY: "find out which shard's provider record is true, then remove the other",
     ConflictKind.TAKES_ALL: "assign a domain to the shard that takes everything",
+    ConflictKind.ADRIFT: (
+        "wait until every shard has reported; what no shard has then, give back with"
+        " `mainstay rebalance return`"
+    ),
+    ConflictKind.PARKED: (
+        "give the shard that provider, or free the machines at the provider; then use"
+        " `mainstay rebalance return`"
+    ),
+    ConflictKind.UNOWNED: "assign it again, to that shard or to another",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 from mainstay.coordinator import codec
 from mainstay.coordinator.keys import Kind
 from mainstay.coordinator.tiers import Tier
-from mainstay.model.coordination import Domain, Handed, Payload, Wanted
+from mainstay.model.coordination import Domain, Handed, Payload, QuotaMoved, Wanted
 from mainstay.model.ids import ShardId
 
 FORMAT: Final = 1
@@ -53,6 +53,8 @@ class ShardRecord:
     """Whether it may still have any machine of its providers."""
 
     providers: tuple[str, ...] = ()
+    hands_over: bool = False
+    """Whether it says all that is ours to say: that it has no provider too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +93,10 @@ class StrayState(StrEnum):
     """It was told to take it, and has not said yet that it did."""
 
     HELD = "held"
+    PARKED = "parked"
+    """Nobody has it: the owner of its domain, which is its shard here, would not take it, or is
+    about to lose the domain.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +139,8 @@ class InstructionRecord:
     payload: Payload
     move: str = ""
     created_at_ns: int = 0
+    quota: tuple[QuotaMoved, ...] = ()
+    """What goes with what is to be taken: granted to its shard, which hears of it afterwards."""
 
 
 class MoveState(StrEnum):
@@ -182,6 +190,14 @@ class ConflictKind(StrEnum):
     DOMAIN = "domain"
     STRAY = "stray"
     TAKES_ALL = "takes_all"
+    ADRIFT = "adrift"
+    """A shard was told that others have machines of its domains, and nobody has them."""
+
+    PARKED = "parked"
+    """The owner of a domain would not take machines of it back."""
+
+    UNOWNED = "unowned"
+    """A shard has lost a domain that it should have: nobody has it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -194,6 +210,8 @@ class Conflict:
 
     shards: tuple[ShardId, ...]
     what: str
+    until: Domain | None = field(default=None, compare=False)
+    """It lasts until this domain has an owner, whatever the next report says."""
 
 
 Record: TypeAlias = (

@@ -7,15 +7,19 @@ shard that is marked. Only for a shard that no longer runs: what it has, others 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from mainstay.coordinator import commands, handover, keys
 from mainstay.coordinator.fleet import Draft, Fleet
 from mainstay.coordinator.handover import TABLE, Event, Happening, batched
 from mainstay.coordinator.records import NOBODY, DomainState, MoveRecord, MoveState
 from mainstay.coordinator.store import Change
-from mainstay.model.coordination import Domain
-from mainstay.model.errors import Unknown
+from mainstay.model.coordination import Domain, QuotaMoved
+from mainstay.model.errors import Rejected, Unknown
 from mainstay.model.ids import ShardId
+
+ALIVE_INTERVALS: Final = 3
+"""A shard that has reported since so many report intervals runs."""
 
 
 def remove_shard(fleet: Fleet, shard: ShardId, now_ns: int) -> Iterator[Change]:
@@ -35,6 +39,18 @@ def remove_shard(fleet: Fleet, shard: ShardId, now_ns: int) -> Iterator[Change]:
     told = [keys.instruction(shard, sequence) for sequence, _ in fleet.pending(shard)]
     yield from _delete(told, fleet)
     yield from _delete([keys.shard(shard)], fleet)
+
+
+def check_gone(shard: ShardId, *, heard_at_ns: int, now_ns: int, interval_ns: int) -> None:
+    """Refuse to forget a shard that reports: it would go on with what others get. A person who
+    knows better may force it.
+    """
+    if now_ns - heard_at_ns < ALIVE_INTERVALS * interval_ns:
+        ago_s = max(now_ns - heard_at_ns, 0) / 1e9
+        raise Rejected(
+            f"{shard} reported {ago_s:.0f} s ago: stop it first and wait until it has been silent"
+            f" for {ALIVE_INTERVALS} report intervals, or force its removal"
+        )
 
 
 def removing(fleet: Fleet) -> list[ShardId]:
@@ -71,7 +87,8 @@ def _moves(fleet: Fleet, shard: ShardId, now_ns: int) -> Iterator[Change]:
         move = fleet.moves[name]
         event = _event(fleet, shard, move)
         if event is not None and (move.state, event) in TABLE:
-            happening = Happening(event=event, now_ns=now_ns, answers=_pending(fleet, shard, name))
+            told, quota = _pending(fleet, shard, name)
+            happening = Happening(event=event, now_ns=now_ns, answers=told, quota=quota)
             yield from handover.carry(lambda: Draft(fleet), name, happening)
 
 
@@ -84,12 +101,14 @@ def _event(fleet: Fleet, shard: ShardId, move: MoveRecord) -> Event | None:
     return handover.turned_down(fleet, move) if handover.taker(move) == shard else None
 
 
-def _pending(fleet: Fleet, shard: ShardId, move: str) -> str:
-    """The key of the removed shard's own instruction for a move; empty when it has none."""
+def _pending(fleet: Fleet, shard: ShardId, move: str) -> tuple[str, tuple[QuotaMoved, ...]]:
+    """The key of the removed shard's own instruction for a move and the quota that goes with it;
+    empty when it has none.
+    """
     for sequence, record in fleet.pending(shard):
         if record.move == move:
-            return keys.instruction(shard, sequence)
-    return ""
+            return keys.instruction(shard, sequence), record.quota
+    return "", ()
 
 
 def _quotas(fleet: Fleet, shard: ShardId) -> Iterator[Change]:

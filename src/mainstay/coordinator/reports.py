@@ -8,12 +8,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from mainstay.coordinator import acks, claims, keys, quotas
+from mainstay.coordinator import acks, adrift, claims, keys, quotas
 from mainstay.coordinator.claims import Intake, stamp_of
 from mainstay.coordinator.fleet import Fleet
 from mainstay.coordinator.handover import batched
 from mainstay.coordinator.quotas import Lines
-from mainstay.coordinator.records import Conflict, InstructionRecord, QuotaRecord, Stamp
+from mainstay.coordinator.records import (
+    Conflict,
+    InstructionRecord,
+    MoveState,
+    QuotaRecord,
+    Stamp,
+    StrayState,
+)
 from mainstay.coordinator.store import Change
 from mainstay.model.coordination import (
     AssignDomain,
@@ -32,10 +39,16 @@ from mainstay.model.ids import ShardId, is_id
 OFFERED_MAX: Final = 64
 """Instructions in one answer."""
 
-BYTES_MAX: Final = 1 << 20
+BYTES_MAX: Final = 2 << 20
 """Of all the text in a report."""
 
-MOST: Final = {"missing": 100, "acks": 1_000, "strays": 10_000, "clusters": 10_000}
+MOST: Final = {
+    "missing": 100,
+    "acks": 1_000,
+    "strays": 10_000,
+    "clusters": 10_000,
+    "away": adrift.AWAY_MAX,
+}
 """Rows of each part of a report."""
 
 
@@ -78,10 +91,11 @@ def taken_in(
     """
     check(fleet, report, None)
     lines = {} if lines is None else lines
-    is_new = report.shard not in fleet.shards
     intake = Intake(
         fleet=fleet, report=report, certified=certified, now_ns=now_ns, conflicts=conflicts
     )
+    if report.can_hand_over:
+        yield from adrift.offered_again(intake)
     yield from claims.shard(intake)
     if not report.can_hand_over:
         yield from acks.acks(intake)
@@ -91,8 +105,9 @@ def taken_in(
     yield from claims.strays(intake)
     yield from claims.domains(intake)
     yield from acks.acks(intake)
-    if is_new:
-        yield from acks.regained(intake)
+    yield from adrift.parked(intake)
+    yield from adrift.unaware(intake)
+    adrift.adrift(intake)
     quotas.hear(lines, report)
     yield from _quotas(intake, lines)
     yield from claims.narrowed(intake)
@@ -112,9 +127,10 @@ def answer(
         term=term,
         instructions=tuple(
             Instruction(
-                term=term, sequence=sequence, id=record.id, payload=_filled(fleet, shard, record)
+                term=term, sequence=sequence, id=record.id, payload=_filled(fleet, report, record)
             )
             for sequence, record in offered(fleet, shard)
+            if not _is_obscure(report, record.payload)
         ),
         grants=quotas.grants(fleet, shard, lines or {}),
         remarks=remarks(fleet, report, conflicts),
@@ -125,9 +141,11 @@ def offered(fleet: Fleet, shard: ShardId) -> list[tuple[int, InstructionRecord]]
     """The instructions that a shard may be told of now.
 
     What is about a domain waits until what came before it about that domain is acknowledged: a
-    shard that fails at one and manages the next would do them in the wrong order.
+    shard that fails at one and manages the next would do them in the wrong order. Where there are
+    too many, takes come first: what is to be taken is nobody's, and others may wait for something.
     """
-    told: list[tuple[int, InstructionRecord]] = []
+    takes: list[tuple[int, InstructionRecord]] = []
+    others: list[tuple[int, InstructionRecord]] = []
     changing: set[Domain] = set()
     lying: set[Domain] = set()
     for sequence, record in fleet.pending(shard):
@@ -135,9 +153,10 @@ def offered(fleet: Fleet, shard: ShardId) -> list[tuple[int, InstructionRecord]]
         changes = isinstance(record.payload, AssignDomain | UnassignDomain)
         waits = changing & about or (changes and lying & about)
         (changing if changes else lying).update(about)
-        if not waits and len(told) < OFFERED_MAX:
-            told.append((sequence, record))
-    return told
+        if not waits:
+            is_take = isinstance(record.payload, TransferOwnership) and record.payload.machines
+            (takes if is_take else others).append((sequence, record))
+    return sorted((takes + others)[:OFFERED_MAX], key=lambda each: each[0])
 
 
 def remarks(fleet: Fleet, report: ShardReport, conflicts: Iterable[Conflict]) -> tuple[str, ...]:
@@ -157,7 +176,9 @@ def _check_order(report: ShardReport, last: Stamp) -> None:
         return
     if report.epoch < last.epoch:
         raise Fenced(
-            f"{report.shard} has reported in epoch {last.epoch}, this is {report.epoch}",
+            f"{report.shard} has reported in epoch {last.epoch}, this is {report.epoch}: stop one"
+            " of the two if there are two; if its data was lost, write a number greater than"
+            f" {last.epoch} into the file epoch of its data directory and start it again",
             epoch=last.epoch,
         )
     raise Rejected(
@@ -173,8 +194,10 @@ def _quotas(intake: Intake, lines: Lines) -> Iterator[Change]:
     fleet, mine = intake.fleet, intake.report.shard
     changed: list[tuple[QuotaOf, QuotaRecord]] = []
     raises = False
+    waiting, taken = quotas.reserved(fleet, mine), quotas.summed(intake.ended)
     for line in sorted(intake.report.quota):
-        after = quotas.settle(fleet, mine, line, lines)
+        kept = waiting.get(line.of, 0) + taken.get(line.of, 0)
+        after = quotas.settle(fleet, mine, line, lines, kept)
         if after is None:
             continue
         raises = raises or after.granted[mine] > quotas.held(line)
@@ -189,14 +212,38 @@ def _quotas(intake: Intake, lines: Lines) -> Iterator[Change]:
         yield intake.begin().change()
 
 
-def _filled(fleet: Fleet, shard: ShardId, record: InstructionRecord) -> Payload:
-    """Which machines of a domain are away is told as it is now, and not as it was."""
+def _filled(fleet: Fleet, report: ShardReport, record: InstructionRecord) -> Payload:
+    """Which machines of a domain are away is told as it is now, and not as it was. What its owner
+    knows to be away stays so, unless it is known to be nobody's.
+
+    Of a move that was called off nothing is wanted any more.
+    """
     payload = record.payload
-    if not isinstance(payload, AssignDomain):
+    if isinstance(payload, AssignDomain):
+        away = {
+            machine
+            for machine in fleet.strays_in(payload.domain)
+            if fleet.strays[machine].shard != report.shard
+            and fleet.strays[machine].state is not StrayState.PARKED
+        }
+        away |= {
+            handed.machine
+            for handed in report.away
+            if handed.domain == payload.domain and handed.machine not in fleet.strays
+        }
+        return replace(payload, away=tuple(sorted(away)))
+    if isinstance(payload, UnassignDomain) or payload.wanted is None:
         return payload
-    strays = fleet.strays_in(payload.domain)
-    away = sorted(machine for machine in strays if fleet.strays[machine].shard != shard)
-    return replace(payload, away=tuple(away))
+    move = fleet.moves.get(record.move)
+    if move is not None and move.state is MoveState.WITHDRAWN:
+        return replace(payload, wanted=replace(payload.wanted, machines_max=0))
+    return payload
+
+
+def _is_obscure(report: ShardReport, payload: Payload) -> bool:
+    """Whether a shard would forget machines that are away: it has more than it can say."""
+    again = isinstance(payload, AssignDomain) and payload.domain in report.domains
+    return again and report.can_hand_over and not adrift.says_all(report)
 
 
 def _about(payload: Payload) -> set[Domain]:
@@ -216,6 +263,8 @@ def _bytes(report: ShardReport) -> int:
     for ack in report.acks:
         texts += [ack.instruction, ack.reason]
         texts += [text for one in ack.given for text in (one.machine, one.provider)]
+    for handed in report.away:
+        texts += [handed.machine, handed.provider, *(handed.domain or ())]
     texts += [text for domain in report.domains for text in domain]
     texts += [text for line in report.providers for text in line]
     texts += [text for line in report.quota for text in (line.of.name, line.of.region)]

@@ -10,7 +10,7 @@ from mainstay.coordinator.fleet import Fleet
 from mainstay.coordinator.memory import Memory
 from mainstay.coordinator.metrics import CoordinatorMetrics, Heard
 from mainstay.coordinator.records import Conflict
-from mainstay.coordinator.seat import Seat
+from mainstay.coordinator.seat import SECOND_NS, Seat
 from mainstay.coordinator.store import Change, Store
 from mainstay.model.coordination import Domain, Outcome, QuotaKind, ReportAck, ShardReport
 from mainstay.model.coordinator_calls import (
@@ -30,8 +30,11 @@ from mainstay.wire.tls import Identity
 class CoordinatorService:
     """What `mainstay.wire.coordinator_server` serves."""
 
-    def __init__(self, seat: Seat, store: Store, metrics: CoordinatorMetrics) -> None:
+    def __init__(
+        self, seat: Seat, store: Store, metrics: CoordinatorMetrics, *, report_interval_s: float
+    ) -> None:
         self._seat, self._store, self._metrics = seat, store, metrics
+        self._report_interval_ns = int(report_interval_s * SECOND_NS)
         self._log = logger(coordinator=seat.id)
 
     def require_leading(self) -> None:
@@ -69,13 +72,23 @@ class CoordinatorService:
         await self._seat.reigning.one(lambda fleet: commands.unassign_domain(fleet, domain, now_ns))
         self._tell("domain_unassigned", by, key=domain.key, value=domain.value)
 
-    async def remove_shard(self, shard: ShardId, by: Identity | None) -> None:
+    async def remove_shard(
+        self, shard: ShardId, by: Identity | None, *, force: bool = False
+    ) -> None:
         """Forget a shard and all that it has; it is registered anew should it report again."""
         reigning, now_ns = self._seat.reigning, self._seat.now_ns()
 
         def removed(fleet: Fleet) -> Iterator[Change]:
             if shard not in fleet.shards:
                 raise Unknown(f"there is no shard of this name: {shard}")
+            heard = reigning.memory.heard.get(shard)
+            if heard is not None and not force:
+                removal.check_gone(
+                    shard,
+                    heard_at_ns=heard.at_ns,
+                    now_ns=now_ns,
+                    interval_ns=self._report_interval_ns,
+                )
             yield from removal.remove_shard(fleet, shard, now_ns)
 
         await reigning.carry_out(removed)

@@ -92,6 +92,8 @@ class ShardStanding:
     reported_at_ns: int = 0
     can_hand_over: bool = True
     removing: bool = False
+    takes_all: bool = False
+    """Whether it has no domain yet and takes every machine: nobody can say where one lies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ class Reason(StrEnum):
 
     REMOVING = "removing"
     CANNOT_TAKE = "cannot_take"
+    TAKES_ALL = "takes_all"
     SILENT = "silent"
     TOPOLOGY = "topology"
     QUOTA = "quota"
@@ -46,6 +47,7 @@ class Verdict:
 UNFIT: Final = {
     Obstacle.REMOVING: Reason.REMOVING,
     Obstacle.CANNOT_HAND_OVER: Reason.CANNOT_TAKE,
+    Obstacle.TAKES_ALL: Reason.TAKES_ALL,
     Obstacle.SILENT: Reason.SILENT,
 }
 """What keeps a shard from giving keeps it from getting."""
@@ -53,6 +55,7 @@ UNFIT: Final = {
 _SENTENCES: Final[Mapping[Reason, str]] = {
     Reason.REMOVING: "its shard is being removed",
     Reason.CANNOT_TAKE: "its shard cannot take machines over",
+    Reason.TAKES_ALL: "its shard takes every machine: assign a domain to it first",
     Reason.SILENT: "its shard was last heard of more than {fresh} report intervals ago",
     Reason.TOPOLOGY: "its machines must agree on a label, and such a need never crosses shards",
     Reason.QUOTA: "quota alone stops it, and more machines would not help",
@@ -74,6 +77,7 @@ _SENTENCES: Final[Mapping[Reason, str]] = {
 _OBSTACLES: Final[Mapping[Obstacle, tuple[str, str]]] = {
     Obstacle.REMOVING: ("is being removed", "are being removed"),
     Obstacle.CANNOT_HAND_OVER: ("cannot hand machines over", "cannot hand machines over"),
+    Obstacle.TAKES_ALL: ("takes every machine", "take every machine"),
     Obstacle.SILENT: ("has not reported of late", "have not reported of late"),
     Obstacle.NOT_SHARED: ("shares no provider with it", "share no provider with it"),
     Obstacle.SHORT_ITSELF: ("is short of the same", "are short of the same"),

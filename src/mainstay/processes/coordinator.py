@@ -66,7 +66,9 @@ async def serve_coordinator(config: CoordinatorConfig, place: Place) -> None:
         )
         planner = Planner(_plan_options(config), place.clock, metrics, aside=asyncio.to_thread)
         handlers = [
-            coordinator_handler(CoordinatorService(seat, store, metrics)),
+            coordinator_handler(
+                CoordinatorService(seat, store, metrics, report_interval_s=config.report_interval_s)
+            ),
             coordinator_view_handler(Reading(seat, planner)),
             coordinator_control_handler(Controlling(seat)),
             health_handler(lambda: not not_ready(seat)),

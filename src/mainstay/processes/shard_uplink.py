@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import SystemRandom
+from typing import Final
 
 from mainstay.config.shard import ShardConfig
 from mainstay.processes.shard_parts import Assembled
@@ -16,6 +17,9 @@ from mainstay.uplink.telling import Telling
 from mainstay.uplink.uplink import Uplink, UplinkOptions
 from mainstay.wire.coordinator_dialer import CoordinatorDialer
 from mainstay.wire.transport import Over
+
+MEASURE_S: Final = 5.0
+"""A report that comes sooner repeats what was counted for the one before."""
 
 
 @asynccontextmanager
@@ -49,7 +53,10 @@ async def uplinked(
             clock=clock,
             random=SystemRandom(),
             telling=telling,
-            options=UplinkOptions(report_interval_s=config.report_interval_s),
+            options=UplinkOptions(
+                report_interval_s=config.report_interval_s,
+                measure_every_s=min(MEASURE_S, config.report_interval_s),
+            ),
         )
     finally:
         await dialer.close()

@@ -13,6 +13,7 @@ from mainstay.model.coordination import (
     ShardReport,
     Summary,
 )
+from mainstay.shard.ownership.quota import Tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,8 @@ class Measured:
 
     summary: Summary = field(default_factory=Summary)
     missing: tuple[Missing, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    """Of quota."""
 
 
 class Coordinator(Protocol):

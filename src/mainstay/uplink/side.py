@@ -7,10 +7,13 @@ from typing import Final
 from mainstay.model.coordination import (
     AssignDomain,
     Grant,
+    Handed,
     InstructAck,
     Instruction,
     ProviderLine,
+    QuotaOf,
     ShardReport,
+    Stray,
     UnassignDomain,
 )
 from mainstay.model.ids import ShardId
@@ -20,6 +23,7 @@ from mainstay.shard.answers.live import LiveShard
 from mainstay.shard.facts import Health, ProviderFacts
 from mainstay.shard.ownership import report as figures
 from mainstay.shard.ownership.holder import Holder
+from mainstay.shard.ownership.owned import Owned
 from mainstay.shard.ownership.quota import HeldQuota
 from mainstay.uplink.ports import Measured
 
@@ -48,6 +52,14 @@ class LiveSide:
     _listed_in: int | None = field(default=None, init=False)
     """The cycle after which every provider had been listed in this life."""
 
+    _named: tuple[Owned, tuple[Stray, ...], tuple[Handed, ...]] | None = field(
+        default=None, init=False
+    )
+    """What the last report named, as long as nothing changes."""
+
+    _moved: Mapping[QuotaOf, int] = field(default_factory=dict, init=False)
+    """What quota had gone with machines at the last report: an answer knows of no more."""
+
     @property
     def term(self) -> int:
         """The highest term it has heard."""
@@ -65,11 +77,13 @@ class LiveSide:
     async def measured(self) -> Measured:
         """The heavy part of a report, counted beside the loop."""
         snapshot, published = self.live.inventory.snapshot(), self.live.published
+        tally = self.quota.tallying()
 
         def count() -> Measured:
             return Measured(
                 summary=figures.summary(snapshot),
                 missing=() if published is None else figures.missing(published.plan),
+                tally=tally(),
             )
 
         return await self.aside(count)
@@ -77,6 +91,10 @@ class LiveSide:
     def report(self, measured: Measured) -> ShardReport:
         """As it stands at this moment."""
         owned = self.holder.owned
+        if self._named is None or self._named[0] is not owned:
+            self._named = owned, figures.strays(owned), figures.away(owned)
+        _, strays, away = self._named
+        self._moved = self.quota.moved
         return ShardReport(
             shard=ShardId(self.live.shard_id),
             at_ns=int(self.clock.now_s() * NANOS),
@@ -89,9 +107,10 @@ class LiveSide:
             clusters=tuple(sorted(session.cluster for session in self.live.sessions())),
             takes_all=owned.domains is None,
             domains=figures.domains(owned),
-            strays=figures.strays(owned),
+            strays=strays,
             providers=tuple(ProviderLine(*each) for each in sorted(self.providers.items())),
-            quota=self.quota.lines(),
+            quota=self.quota.lines(measured.tally),
+            away=away,
         )
 
     def settled(self, instruction: str) -> InstructAck | None:
@@ -115,7 +134,7 @@ class LiveSide:
 
     async def hear_grants(self, grants: Sequence[Grant]) -> None:
         """What it may hold."""
-        await self.quota.hear(grants)
+        await self.quota.hear(grants, since=self._moved, coming=self.holder.coming)
 
     async def sweep(self) -> None:
         """Let go of what is free to go, and drop what nobody has."""

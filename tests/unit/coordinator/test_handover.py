@@ -206,10 +206,10 @@ class TestMoves:
         for survived in range(3):
             desk = asked()
             told = only(desk, A)
-            gift = handover.give(
-                partial(Draft, desk.fleet),
-                "m", many, answers="instruction/a/000000000001", now_ns=NOW,
-            )  # fmt: skip
+            said = handover.Happening(
+                event=Event.GAVE, now_ns=NOW, given=many, answers="instruction/a/000000000001"
+            )
+            gift = handover.give(partial(Draft, desk.fleet), "m", said)
             desk.do(itertools.islice(gift, survived))
             after = desk.successor()
 

@@ -1,10 +1,33 @@
 """How an entitlement is shared out."""
 
+from dataclasses import replace
 from typing import Any
 
-from coordinating import METAL, A, B, C, Desk
-from mainstay.coordinator import commands, quotas
-from mainstay.model.coordination import Grant, ProviderLine, QuotaKind, QuotaLine, QuotaOf
+from coordinating import (
+    EAST,
+    METAL,
+    NOW,
+    A,
+    B,
+    C,
+    Desk,
+    a_proposal,
+    a_stray,
+    accepted,
+    handed,
+    invalid,
+)  # fmt: skip
+from mainstay.coordinator import commands, quotas, removal
+from mainstay.coordinator.records import MoveState
+from mainstay.model.coordination import (
+    Grant,
+    ProviderLine,
+    QuotaKind,
+    QuotaLine,
+    QuotaMoved,
+    QuotaOf,
+    ReportAck,
+)
 from mainstay.model.ids import ClusterId, ShardId
 
 WEB = QuotaOf(QuotaKind.CLUSTER, "web")
@@ -107,8 +130,9 @@ class TestWho:
         desk = a_desk()
         desk.do(commands.set_quota(desk.fleet, PLACE, 4))
 
-        assert desk.report(A).grants == ()
-        assert desk.report(A, clusters=(ClusterId("web"),)).grants == (Grant(WEB, 0, -1),)
+        assert desk.report(A, providers=()).grants == ()
+        heard = desk.report(A, providers=(), clusters=(ClusterId("web"),)).grants
+        assert heard == (Grant(WEB, 0, -1),)
         on_metal = (ProviderLine(METAL, "h:1"),)
         assert desk.report(B, providers=on_metal).grants == (Grant(PLACE, 0, -1),)
 
@@ -136,3 +160,143 @@ class TestWho:
         ask(desk, A, held=0, wanted=5)
 
         assert desk.fleet.shards[A].last_report.number == 2
+
+
+ON_PLACE = QuotaOf(QuotaKind.PLACE, METAL, "")
+
+
+class TestMoving:
+    """Quota goes with the machines that it counts."""
+
+    def desk(self) -> Desk:
+        """`a` holds 6 and `b` 4 of 10, and `a` is asked for machines."""
+        desk = Desk()
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10))
+        self.report(desk, A, 0, 6, wanted=6, domains=(EAST,))
+        self.report(desk, B, 0, 4, wanted=4)
+        self.report(desk, A, 6, 6, domains=(EAST,))
+        self.report(desk, B, 4, 4)
+        desk.do(commands.begin_move(desk.fleet, a_proposal(), "m", NOW))
+        return desk
+
+    def report(
+        self, desk: Desk, shard: ShardId, held: int, used: int, wanted: int = 0, **parts: Any
+    ) -> ReportAck:
+        used = min(held, used)
+        return desk.report(shard, quota=(QuotaLine(ON_PLACE, held, used, wanted),), **parts)
+
+    def given(self, desk: Desk, *, held: int = 4, counted: int = 2) -> None:
+        [(_, told)] = desk.fleet.pending(A)
+        gave = replace(
+            accepted(told.id, handed("m1"), handed("m2")), quota=(QuotaMoved(ON_PLACE, counted),)
+        )
+        self.report(desk, A, held, held, domains=(EAST,), acks=(gave,))
+
+    def granted(self, desk: Desk) -> dict[ShardId, int]:
+        return dict(desk.fleet.quotas[ON_PLACE].granted)
+
+    def test_what_is_given_brings_its_quota_along(self) -> None:
+        desk = self.desk()
+
+        self.given(desk)
+
+        assert self.granted(desk) == {A: 4, B: 6}
+
+    def test_it_is_kept_for_the_recipient_and_told_once_it_has_the_machines(self) -> None:
+        desk = self.desk()
+        self.given(desk)
+
+        waits = self.report(desk, B, 4, 4)
+        assert waits.grants == (Grant(ON_PLACE, 4, -1),)
+        assert ask_for(desk, C, 5) == 0
+        [take] = waits.instructions
+        strays = (a_stray("m1"), a_stray("m2"))
+        took = self.report(desk, B, 4, 4, strays=strays, acks=(accepted(take.id),))
+
+        assert took.grants == (Grant(ON_PLACE, 6, -1),)
+        assert self.granted(desk) == {A: 4, B: 6, C: 0}
+
+    def test_what_the_donor_says_it_still_holds_is_not_moved(self) -> None:
+        desk = self.desk()
+
+        self.given(desk, held=5)
+
+        assert self.granted(desk) == {A: 5, B: 5}
+
+    def test_no_more_goes_than_was_granted(self) -> None:
+        desk = self.desk()
+
+        self.given(desk, held=0, counted=50)
+
+        assert self.granted(desk) == {A: 0, B: 10}
+
+    def test_what_is_turned_down_takes_its_quota_back(self) -> None:
+        desk = self.desk()
+        self.given(desk)
+        [(_, take)] = desk.fleet.pending(B)
+
+        self.report(desk, B, 4, 4, acks=(invalid(take.id),))
+        assert self.granted(desk) == {A: 6, B: 4}
+        back = self.report(desk, A, 4, 4, domains=(EAST,), away=(handed("m1"), handed("m2")))
+        assert back.grants == (Grant(ON_PLACE, 4, -1),)
+        after = self.report(
+            desk, A, 4, 4, domains=(EAST,), acks=(accepted(back.instructions[0].id),)
+        )
+
+        assert after.grants == (Grant(ON_PLACE, 6, -1),)
+
+    def test_what_was_given_after_the_move_was_called_off_keeps_its_quota_for_the_donor(
+        self,
+    ) -> None:
+        desk = self.desk()
+        desk.do(commands.cancel_move(desk.fleet, "m"))
+
+        self.given(desk)
+
+        assert self.granted(desk) == {A: 6, B: 4}
+
+    def test_a_recipient_that_is_removed_leaves_the_quota_to_the_donor(self) -> None:
+        desk = self.desk()
+        self.given(desk)
+
+        desk.do(removal.remove_shard(desk.fleet, B, NOW))
+
+        assert self.granted(desk) == {A: 6}
+
+    def test_a_domain_brings_its_quota_to_its_next_owner(self) -> None:
+        desk = self.desk()
+        desk.do(commands.move_domain(desk.fleet, EAST, B, NOW))
+        _, (_, told) = desk.fleet.pending(A)
+        ack = replace(accepted(told.id), quota=(QuotaMoved(ON_PLACE, 3),))
+
+        self.report(desk, A, 3, 3, acks=(ack,))
+        assert self.granted(desk) == {A: 3, B: 7}
+        [assign] = self.report(desk, B, 4, 4).instructions
+        assert self.granted(desk) == {A: 3, B: 7}
+
+        heard = self.report(desk, B, 4, 4, domains=(EAST,), acks=(accepted(assign.id),))
+        assert heard.grants == (Grant(ON_PLACE, 7, -1),)
+
+    def test_what_a_domain_without_a_next_owner_frees_is_free(self) -> None:
+        desk = self.desk()
+        desk.do(commands.unassign_domain(desk.fleet, EAST, NOW))
+        _, (_, told) = desk.fleet.pending(A)
+        ack = replace(accepted(told.id), quota=(QuotaMoved(ON_PLACE, 3),))
+
+        self.report(desk, A, 3, 3, acks=(ack,))
+
+        assert self.granted(desk) == {A: 3, B: 4}
+
+    def test_a_quota_that_nobody_limits_any_more_moves_nowhere(self) -> None:
+        desk = self.desk()
+        desk.do(commands.clear_quota(desk.fleet, ON_PLACE))
+
+        self.given(desk)
+
+        assert desk.fleet.moves["m"].state is MoveState.GIVEN
+
+
+def ask_for(desk: Desk, shard: ShardId, wanted: int) -> int:
+    """What of the place's quota it is granted."""
+    [grant] = desk.report(shard, quota=(QuotaLine(ON_PLACE, 0, 0, wanted),)).grants
+    return grant.granted

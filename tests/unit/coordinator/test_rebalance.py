@@ -286,6 +286,8 @@ class TestWhoCanGive:
         [
             (replace(RICH, removing=True), shard(short()), Reason.NO_SPARE),
             (replace(RICH, can_hand_over=False), shard(short()), Reason.NO_SPARE),
+            (replace(RICH, takes_all=True), shard(short()), Reason.NO_SPARE),
+            (RICH, replace(shard(short()), takes_all=True), Reason.TAKES_ALL),
             (RICH, replace(shard(short()), removing=True), Reason.REMOVING),
             (RICH, replace(shard(short()), can_hand_over=False), Reason.CANNOT_TAKE),
         ],
@@ -294,6 +296,11 @@ class TestWhoCanGive:
         self, donor: ShardStanding, recipient: ShardStanding, reason: Reason
     ) -> None:
         assert reasons(fleet(a=recipient, b=donor)) == [reason]
+
+    def test_a_donor_that_takes_everything_is_named_as_such(self) -> None:
+        (verdict,) = plan(fleet(a=shard(short()), b=replace(RICH, takes_all=True))).verdicts
+
+        assert "(b takes every machine)" in verdict.sentence
 
     def test_a_shard_gives_nothing_to_itself(self) -> None:
         (verdict,) = plan(fleet(a=shard(short(), free(20)))).verdicts

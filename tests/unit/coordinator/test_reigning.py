@@ -36,7 +36,7 @@ def test_what_is_carried_out_is_stored_and_known(tmp_path: Path) -> None:
         assert stage.reigning.fleet.domains[EAST].shard == A
         assert (await stored(stage)).domains[EAST].shard == A
         assert stage.value("loads_total") == 1
-        assert stage.value("apply_total", outcome="success") == 3
+        assert stage.value("apply_total", outcome="success") == 4
 
     on_stage(tmp_path, scenario)
 

@@ -1,6 +1,7 @@
 """A shard that is gone for good: nothing names it any more, and others get what it had."""
 
 import itertools
+from contextlib import nullcontext
 
 import pytest
 
@@ -16,7 +17,7 @@ from mainstay.model.coordination import (
     QuotaOf,
     TransferOwnership,
 )
-from mainstay.model.errors import Unknown
+from mainstay.model.errors import Rejected, Unknown
 from mainstay.model.ids import ClusterId, MachineId, ShardId
 
 M1 = MachineId("m1")
@@ -32,7 +33,7 @@ def a_desk() -> Desk:
         quota=(QuotaLine(WEB, 0, 0, 4),),
     )  # fmt: skip
     desk.report(B)
-    desk.report(C, domains=(WEST,))
+    desk.report(C, domains=(WEST,), away=(handed("m1", WEST),))
     return desk
 
 
@@ -66,6 +67,16 @@ class TestRemoving:
     def test_a_shard_that_is_not_there_is_not_removed(self) -> None:
         with pytest.raises(Unknown, match="x"):
             remove(Desk(), ShardId("x"))
+
+    @pytest.mark.parametrize(("ago_s", "runs"), [(0, True), (89, True), (90, False)])
+    def test_one_that_has_just_reported_is_not_gone(self, ago_s: int, runs: bool) -> None:
+        second = 1_000_000_000
+        refused = pytest.raises(Rejected, match=f"a reported {ago_s} s ago")
+
+        with refused if runs else nullcontext():
+            removal.check_gone(
+                A, heard_at_ns=NOW - ago_s * second, now_ns=NOW, interval_ns=30 * second
+            )
 
     def test_a_new_leader_goes_on_wherever_the_old_one_stopped(self) -> None:
         whole = a_desk()

@@ -70,7 +70,8 @@ class TestRefused:
             {"acks": (accepted("i"),) * 1_001},
             {"strays": tuple(a_stray(f"m{at}") for at in range(10_001))},
             {"clusters": (WEB,) * 10_001},
-            {"strays": tuple(a_stray(f"{at:0150d}") for at in range(9_000))},
+            {"away": tuple(handed(f"m{at}") for at in range(10_001))},
+            {"strays": tuple(a_stray(f"{at:0250d}") for at in range(9_000))},
         ],
     )
     def test_one_that_is_too_large_is_refused_whole(self, parts: dict[str, Any]) -> None:
@@ -84,7 +85,7 @@ class TestRefused:
         desk = Desk()
         desk.report(A, epoch=2)
 
-        with pytest.raises(Fenced) as refused:
+        with pytest.raises(Fenced, match="greater than 2 into the file epoch") as refused:
             desk.report(A, epoch=1)
         assert refused.value.epoch == 2
 
@@ -244,7 +245,7 @@ class TestDomains:
         desk = two()
 
         desk.report(A)
-        assert kinds(desk) == [ConflictKind.DOMAIN]
+        assert kinds(desk) == [ConflictKind.UNOWNED]
         desk.report(B, domains=(EAST,))
 
         assert desk.fleet.domains[EAST] == commands.held(B)
@@ -313,23 +314,42 @@ class TestStrays:
 
         desk.report(C)
 
+        [unassign] = desk.report(A, domains=(EAST,), away=(handed("m1"),)).instructions
+        assert unassign.payload == UnassignDomain(domain=EAST)
+        desk.report(A, acks=(accepted(unassign.id),))
+        assert told(desk, B) == [AssignDomain(domain=EAST)]
         assert dict(desk.fleet.strays) == {}
-        assert told(desk, A, domains=(EAST,)) == [UnassignDomain(domain=EAST)]
+
+    def test_one_whose_owner_keeps_the_domain_after_all_is_no_longer_away_from_it(self) -> None:
+        desk = two()
+        desk.report(C, strays=(a_stray("m1"),))
+        desk.do(commands.move_domain(desk.fleet, EAST, B, NOW))
+        desk.report(C)
+        away = (handed("m1"), handed("m2"))
+        [unassign] = desk.report(A, domains=(EAST,), away=away).instructions
+
+        again = desk.report(A, domains=(EAST,), away=away, acks=(invalid(unassign.id),))
+
+        [assign] = again.instructions
+        assert assign.payload == AssignDomain(domain=EAST, away=(MachineId("m2"),))
+        desk.report(A, domains=(EAST,), away=(handed("m2"),), acks=(accepted(assign.id),))
+        assert dict(desk.fleet.strays) == {}
 
     def test_one_whose_domain_nobody_owns_goes_home(self) -> None:
-        desk = Desk()
-        desk.report(A, takes_all=True)
-        desk.report(B)
+        desk = two()
         desk.do(commands.begin_move(desk.fleet, a_proposal(), "m", NOW))
         [(_, asked)] = desk.fleet.pending(A)
-        desk.report(A, takes_all=True, acks=(accepted(asked.id, handed("m1", None)),))
+        desk.report(A, domains=(EAST,), acks=(accepted(asked.id, handed("m1")),))
         [(_, take)] = desk.fleet.pending(B)
-        desk.report(B, strays=(a_stray("m1", None),), acks=(accepted(take.id),))
+        desk.report(B, strays=(a_stray("m1"),), acks=(accepted(take.id),))
+        desk.do(commands.unassign_domain(desk.fleet, EAST, NOW))
+        [(_, unassign)] = desk.fleet.pending(A)
+        desk.report(A, acks=(accepted(unassign.id),))
 
         desk.report(B)
 
-        back = TransferOwnership(from_shard=B, to_shard=A, machines=(handed("m1", None),))
-        assert told(desk, A, takes_all=True) == [back]
+        back = TransferOwnership(from_shard=B, to_shard=A, machines=(handed("m1"),))
+        assert told(desk, A) == [back]
 
     def test_a_shard_that_takes_everything_has_let_go_of_nothing(self) -> None:
         desk = two()
@@ -420,13 +440,83 @@ class TestAcks:
         assert desk.report(B).instructions[0].term == 1
         assert desk.successor().report(B).instructions[0].term == 2
 
-    def test_what_was_given_before_all_state_was_lost_comes_back_to_its_donor(self) -> None:
-        desk = Desk()
-        ack = accepted("a-1-5", handed("m1"))
+    def test_a_domain_that_its_shard_still_has_was_not_let_go_of(self) -> None:
+        """An old snapshot was restored: the shard remembers the instruction, and has it again."""
+        desk = two()
+        desk.do(commands.move_domain(desk.fleet, EAST, B, NOW))
+        [old] = desk.report(A, domains=(EAST,)).instructions
 
-        desk.report(A, domains=(EAST,), acks=(ack,))
-        desk.report(A, domains=(EAST,))
+        [new] = desk.report(A, domains=(EAST,), acks=(accepted(old.id),)).instructions
 
-        [take] = told(desk, A, domains=(EAST,))
-        assert isinstance(take, TransferOwnership)
-        assert take.machines == (handed("m1"),)
+        assert new.payload == UnassignDomain(domain=EAST)
+        assert new.id != old.id
+        assert told(desk, B) == []
+        desk.report(A, acks=(accepted(new.id),))
+        assert told(desk, B) == [AssignDomain(domain=EAST)]
+
+    def test_a_domain_that_its_shard_does_not_have_did_not_arrive(self) -> None:
+        desk = two()
+        desk.do(commands.assign_domain(desk.fleet, WEST, B, NOW))
+        [old] = desk.report(B).instructions
+
+        [new] = desk.report(B, acks=(accepted(old.id),)).instructions
+
+        assert new.payload == AssignDomain(domain=WEST)
+        assert new.id != old.id
+        assert desk.fleet.domains[WEST].state is DomainState.ARRIVING
+
+    @pytest.mark.parametrize(
+        "parts",
+        [{"domains": (EAST,), "away": ()}, {"strays": (a_stray("m1", WEST),)}],
+        ids=["in its domain", "as a stray"],
+    )
+    def test_what_a_donor_has_again_was_not_given(self, parts: dict[str, Any]) -> None:
+        desk = two()
+        desk.do(commands.begin_move(desk.fleet, a_proposal(), "m", NOW))
+        [asked] = desk.report(A, domains=(EAST,)).instructions
+        where = EAST if "domains" in parts else WEST
+
+        desk.report(A, acks=(accepted(asked.id, handed("m1", where)),), **parts)
+
+        assert desk.fleet.moves["m"].state is MoveState.REFUSED
+        assert told(desk, B) == []
+
+    @pytest.mark.parametrize("tier", [Tier.IDLE, Tier.SPECULATIVE, Tier.PREEMPT])
+    def test_of_a_move_that_was_called_off_nothing_is_wanted(self, tier: Tier) -> None:
+        desk = two()
+        desk.do(commands.begin_move(desk.fleet, a_proposal(tier=tier), "m", NOW))
+        [before] = told(desk, A, domains=(EAST,))
+        assert before.wanted.machines_max == 5  # type: ignore[attr-defined]
+
+        desk.do(commands.cancel_move(desk.fleet, "m"))
+
+        [after] = told(desk, A, domains=(EAST,))
+        assert after.wanted.machines_max == 0  # type: ignore[attr-defined]
+
+    def test_takes_are_offered_before_what_waits_in_great_number(self) -> None:
+        desk = two()
+        many = tuple(Domain("zone", f"z{at:03}") for at in range(100))
+        desk.report(A, domains=(EAST, *many))
+        for domain in many:
+            desk.do(commands.unassign_domain(desk.fleet, domain, NOW))
+        desk.do(commands.begin_move(desk.fleet, a_proposal(donor=B, recipient=A), "m", NOW))
+        [(_, asked)] = desk.fleet.pending(B)
+        desk.report(B, strays=(a_stray("m1", WEST),))
+        desk.report(B, acks=(accepted(asked.id, handed("m1", WEST)),))
+
+        answer = desk.report(A, domains=(EAST, *many)).instructions
+
+        assert len(answer) == reports.OFFERED_MAX
+        assert [each for each in answer if isinstance(each.payload, TransferOwnership)]
+        assert [each.sequence for each in answer] == sorted(each.sequence for each in answer)
+
+    def test_a_take_still_waits_for_what_came_before_it_about_its_domain(self) -> None:
+        desk = two()
+        desk.do(commands.assign_domain(desk.fleet, WEST, A, NOW))
+        desk.do(commands.begin_move(desk.fleet, a_proposal(donor=B, recipient=A), "m", NOW))
+        [(_, asked)] = desk.fleet.pending(B)
+        desk.report(B, strays=(a_stray("m1", WEST),))
+        desk.report(B, acks=(accepted(asked.id, handed("m1", WEST)),))
+
+        assert len(desk.fleet.pending(A)) == 2
+        assert told(desk, A, domains=(EAST,)) == [AssignDomain(domain=WEST)]

@@ -192,13 +192,13 @@ def test_a_store_that_is_not_empty_is_overwritten_only_when_that_is_said(tmp_pat
         before = await stage.store.load()
         wanted = snapshots.restorable(of_theirs(domain_to_shard=[]))
 
-        with pytest.raises(Rejected, match="the store holds 5 records"):
+        with pytest.raises(Rejected, match="the store holds 6 records"):
             await snapshots.restore(stage.store, wanted, by())
         assert (await stage.store.load()).entries == before.entries
         done = await snapshots.restore(stage.store, wanted, by(replace=True))
 
         fleet = Fleet.from_entries((await stage.store.load()).entries)
-        assert (done.replaced, dict(fleet.domains), len(fleet.shards)) == (5, {}, 2)
+        assert (done.replaced, dict(fleet.domains), len(fleet.shards)) == (6, {}, 2)
 
     on_stage(tmp_path, scenario)
 

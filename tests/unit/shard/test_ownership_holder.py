@@ -9,28 +9,37 @@ from typing import Final, TypeVar
 import pytest
 
 import whole_shard
-from mainstay.model.calls import ConfigureRequest, DrainRequest
+from mainstay.model.calls import ConfigureRequest, DrainRequest, GetRequest
 from mainstay.model.coordination import (
     AssignDomain,
     CrossShardDrain,
     Domain,
+    Grant,
     Handed,
     InstructAck,
     Instruction,
     Outcome,
     Payload,
+    QuotaKind,
+    QuotaMoved,
+    QuotaOf,
     ReassignSpeculative,
     TransferOwnership,
     UnassignDomain,
     Wanted,
 )
+from mainstay.model.errors import Unavailable, UnknownMachine
 from mainstay.model.frames import NodeState
 from mainstay.model.ids import MachineId, ShardId
+from mainstay.model.machine import Machine
 from mainstay.model.need import Operator, Requirement
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
 from mainstay.shard.controls import ControlKind
 from mainstay.shard.events import Event
+from mainstay.shard.ownership import report
+from mainstay.shard.ownership.draining import UNASKED_S
+from mainstay.shard.ownership.giving import COMING_S
 from mainstay.shard.ownership.leaving import FORGOTTEN_S, PATIENCE_S
 from mainstay.shard.ownership.owned import Owned
 from mainstay.shard.ownership.strays import MISSING_S, UNSEEN_S
@@ -103,6 +112,41 @@ def handed(name: str, domain: Domain | None = ZONE_C, provider: str = "sim") -> 
     return TransferOwnership(from_shard=B, to_shard=A, machines=machines)
 
 
+def lost(whole: Whole, name: str, *, denied: bool | None) -> None:
+    """No list names a machine any more. Asked for it, its provider has it, denies it, or (None)
+    does not answer.
+    """
+    link = whole.links["sim"]
+    get = type(link).get
+
+    async def answer(request: GetRequest) -> Machine:
+        if denied is None:
+            raise Unavailable("busy")
+        if denied:
+            raise UnknownMachine(request.machine)
+        return await get(link, request)
+
+    link.get = answer  # type: ignore[method-assign]
+    if name in whole.assembled.live.inventory:
+        whole.assembled.live.inventory.remove(MachineId(name))
+
+
+def promised(whole: Whole) -> int:
+    return len(whole.data.owned.value.promises)
+
+
+def pause(whole: Whole, *, lasts_s: float) -> None:
+    whole.assembled.live.set_control(
+        ControlKind.PAUSE, cluster=None, value=0, reason="a test", by="me", lasts_s=lasts_s
+    )
+
+
+async def swept(whole: Whole, seconds: float) -> None:
+    for _ in range(int(seconds / 10)):
+        await whole.assembled.holder.sweep()
+        await asyncio.sleep(10)
+
+
 class TestInstructions:
     def test_one_that_is_heard_again_is_answered_again_and_not_run_again(
         self, tmp_path: Path
@@ -151,7 +195,7 @@ class TestInstructions:
             TransferOwnership(from_shard=ShardId("x"), to_shard=B),
             handed("m-1", provider="other"),
             handed("m 1"),
-            TransferOwnership(from_shard=A, to_shard=B, wanted=Wanted()),
+            TransferOwnership(from_shard=A, to_shard=B, wanted=Wanted(machines_max=-1)),
             TransferOwnership(
                 from_shard=A,
                 to_shard=B,
@@ -365,6 +409,31 @@ class TestGiving:
 
         play(tmp_path, scenario)
 
+    def test_a_transfer_that_was_called_off_gives_nothing(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            ack = await accepted(whole, a_transfer(0))
+            assert (ack.given, ack.reason) == ((), "it was called off")
+            assert len(whole.machines()) == 4
+
+        play(tmp_path, scenario)
+
+    def test_a_machine_of_unknown_provider_comes_back_by_a_list(self, tmp_path: Path) -> None:
+        """A domain is assigned with the names alone of what others have there."""
+
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            away = MachineId("m5.large.zone-c.reserved.00000")
+            await accepted(whole, AssignDomain(domain=ZONE_C, away=(away,)))
+            await asyncio.sleep(30)
+            assert away not in whole.assembled.live.inventory
+            await accepted(whole, handed(away, provider=""))
+            await asyncio.sleep(30)
+            assert away in whole.assembled.live.inventory
+            ack = await told(whole, handed("m-1", provider=""))
+            assert ack is not None
+            assert ack.outcome is Outcome.REJECTED_INVALID
+
+        play(tmp_path, scenario)
+
     def test_slots_are_given_as_slots_and_machines_as_machines(self, tmp_path: Path) -> None:
         async def scenario(whole: Whole, _: Cluster) -> None:
             slots = ReassignSpeculative(from_shard=A, to_shard=B, wanted=wanted(9))
@@ -407,16 +476,41 @@ class TestGiving:
             await accepted(whole, handed(name))
             await asyncio.sleep(20)
             await holder.sweep()
-            if name in whole.assembled.live.inventory:
-                whole.assembled.live.inventory.remove(MachineId(name))
-            for _again in range(int(seconds / 10) - 2):
-                await holder.sweep()
-                await asyncio.sleep(10)
+            lost(whole, name, denied=True)
+            await swept(whole, seconds - 20)
             assert name in holder.owned.here
-            await asyncio.sleep(40)
+            await swept(whole, 60)
+            assert name not in holder.owned.here
+
+        play(tmp_path, scenario)
+
+    def test_a_stray_that_is_only_not_listed_stays(self, tmp_path: Path) -> None:
+        """Whoever owns its domain would get a machine that serves somebody else's cluster."""
+
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            name, holder = "m5.large.zone-c.reserved.00000", whole.assembled.holder
+            await accepted(whole, handed(name))
+            await asyncio.sleep(20)
             await holder.sweep()
-            await asyncio.sleep(10)
+            lost(whole, name, denied=False)
+            await swept(whole, 3 * UNSEEN_S)
+            assert name in holder.owned.here
+            await asyncio.sleep(20)
+            assert name in whole.assembled.live.inventory
+
+        play(tmp_path, scenario)
+
+    def test_a_stray_stays_while_its_provider_does_not_answer_for_it(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            name, holder = "m5.large.zone-c.reserved.00000", whole.assembled.holder
+            await accepted(whole, handed(name))
+            await asyncio.sleep(20)
             await holder.sweep()
+            lost(whole, name, denied=None)
+            await swept(whole, 3 * UNSEEN_S)
+            assert name in holder.owned.here
+            lost(whole, name, denied=True)
+            await swept(whole, 60)
             assert name not in holder.owned.here
 
         play(tmp_path, scenario)
@@ -459,6 +553,68 @@ class TestDraining:
 
         play(tmp_path, scenario, machines=4)
 
+    def test_what_was_called_off_before_it_was_heard_drains_nothing(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            ack = await told(whole, self.drain(0), name="drain")
+            assert ack is not None
+            assert (ack.outcome, ack.given) == (Outcome.ACCEPTED, ())
+            await swept(whole, 60)
+            assert web.reclaims == []
+            assert len(whole.machines(State.CONFIGURED)) == 4
+
+        play(tmp_path, scenario, machines=4)
+
+    def test_what_still_serves_is_not_drained_for_what_was_called_off(self, tmp_path: Path) -> None:
+        """The other victim is on its way already: it is emptied and given."""
+
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            holder = whole.assembled.holder
+            pause(whole, lasts_s=50)
+            assert await told(whole, self.drain(2), name="drain") is None
+            [promise] = whole.data.owned.value.promises
+            assert len(promise.victims) == 2
+            begun = promise.victims[0].handed.machine
+            whole.assembled.live.ledger.take(begun)
+            assert await told(whole, self.drain(0), name="drain") is None
+            [kept] = whole.data.owned.value.promises
+            assert [each.handed.machine for each in kept.victims] == [begun]
+            assert holder.barred().machines == {begun}
+            whole.assembled.live.ledger.give_back(begun)
+            ack = await told(whole, self.drain(0), name="drain")
+            assert ack is not None
+            assert ack.given == ()
+            await swept(whole, 100)
+            assert web.reclaims == []
+
+        play(tmp_path, scenario, machines=4)
+
+    def test_what_is_idle_by_then_is_given_although_it_was_called_off(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            assert await told(whole, self.drain(), name="drain") is None
+            victim = whole.data.owned.value.promises[0].victims[0].handed.machine
+            await swept(whole, 100)
+            assert whole.machine(victim).state is State.IDLE
+            ack = await told(whole, self.drain(0), name="drain")
+            assert ack is not None
+            assert [each.machine for each in ack.given] == [victim]
+
+        play(tmp_path, scenario, machines=4)
+
+    def test_a_promise_that_nobody_asks_for_any_more_is_dropped(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            pause(whole, lasts_s=3 * UNASKED_S)
+            assert await told(whole, self.drain(), name="drain") is None
+            await swept(whole, UNASKED_S / 2)
+            assert await told(whole, self.drain(), name="drain") is None
+            await swept(whole, UNASKED_S - 10)
+            assert promised(whole) == 1
+            await swept(whole, 200)
+            assert promised(whole) == 0
+            assert not whole.assembled.holder.barred()
+            assert web.reclaims == []
+
+        play(tmp_path, scenario, machines=4)
+
     @pytest.mark.parametrize(("bucket", "priority"), [(1, 1000), (5, 100), (5, 50)])
     def test_what_matters_as_much_is_let_be(
         self, tmp_path: Path, bucket: int, priority: int
@@ -495,6 +651,237 @@ class TestDraining:
             assert len(whole.machines(State.CONFIGURED)) == 4
 
         play(tmp_path, scenario, machines=4)
+
+
+def at_sim(whole: Whole) -> tuple[int, int]:
+    """What is held of the provider's quota, and what the file says."""
+    place = ("sim", "")
+    quota = whole.assembled.quota
+    return quota.held().slots[place], whole.data.quota.value.slots[place]
+
+
+class TestQuota:
+    """What goes counts for whoever gets it. Else both could fill the same room."""
+
+    OF_SIM = QuotaOf(QuotaKind.PLACE, "sim")
+
+    async def hold(self, whole: Whole, count: int) -> None:
+        grants = [Grant(self.OF_SIM, count, -1), Grant(QuotaOf(QuotaKind.CLUSTER, "web"), 9, -1)]
+        await whole.assembled.quota.hear(grants)
+
+    def test_it_goes_with_idle_machines_and_not_with_slots(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            await self.hold(whole, 6)
+            ack = await told(whole, a_transfer(2), name="give")
+            assert ack is not None
+            assert ack.quota == (QuotaMoved(self.OF_SIM, 2),)
+            assert at_sim(whole) == (4, 4)
+            assert whole.assembled.quota.held().machines == {"web": 9}
+            assert await told(whole, a_transfer(2), name="give") == ack
+            assert at_sim(whole) == (4, 4)
+            slots = ReassignSpeculative(from_shard=A, to_shard=B, wanted=wanted(2))
+            ack = await accepted(whole, slots)
+            assert len(ack.given) == 2
+            assert ack.quota == ()
+            assert at_sim(whole) == (4, 4)
+
+        play(tmp_path, scenario, slots=2)
+
+    def test_nothing_goes_where_no_number_is_held(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            assert (await accepted(whole, a_transfer(2))).quota == ()
+            assert not (tmp_path / "quota.json").exists()
+
+        play(tmp_path, scenario)
+
+    def test_it_goes_with_what_is_free_in_a_domain_and_later_with_the_rest(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            await self.hold(whole, 6)
+            strays = [each for each in whole.machines() if each.profile.zone == "zone-b"]
+            serving = [each for each in strays if each.state is State.CONFIGURED]
+            free = len(strays) - len(serving)
+            assert free == 1
+            ack = await accepted(whole, UnassignDomain(domain=ZONE_B))
+            assert ack.quota == (QuotaMoved(self.OF_SIM, free),)
+            assert at_sim(whole) == (5, 5)
+            web.ask_for(0)
+            await swept(whole, 200)
+            assert zones(whole) == ["zone-a"] * 2
+            assert at_sim(whole) == (6 - len(strays), 6 - len(strays))
+
+        play(tmp_path, scenario, machines=3)
+
+    def test_it_goes_with_what_is_free_elsewhere_when_the_first_domain_comes(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            await self.hold(whole, 6)
+            ack = await accepted(whole, AssignDomain(domain=ZONE_A))
+            assert ack.quota == (QuotaMoved(self.OF_SIM, 4),)
+            assert at_sim(whole) == (2, 2)
+
+        play(tmp_path, scenario, domains=())
+
+    @pytest.mark.parametrize("file", ["quota.json.new", "owned.json.new"])
+    def test_a_disk_that_does_not_take_it_gives_no_machine(self, tmp_path: Path, file: str) -> None:
+        """Quota that was lowered for nothing is free for everybody: the next report says so."""
+
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            await whole.assembled.holder.hear_term(1)
+            await self.hold(whole, 6)
+            (tmp_path / file).mkdir()
+            for payload in (a_transfer(2), UnassignDomain(domain=ZONE_B)):
+                ack = await told(whole, payload)
+                assert ack is not None
+                assert ack.outcome is Outcome.FAILED
+            (tmp_path / file).rmdir()
+            assert len(whole.machines()) == 4
+            assert at_sim(whole)[0] == (6 if file == "quota.json.new" else 4)
+            await whole.assembled.holder.sweep()
+            assert len(whole.assembled.live.ledger) == 0
+
+        play(tmp_path, scenario)
+
+    def test_a_machine_that_was_taken_is_coming_until_it_is_seen_or_given_up(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            holder = whole.assembled.holder
+            assert holder.coming == frozenset()
+            await accepted(whole, handed("m5.large.zone-c.reserved.00000"))
+            assert holder.coming == {"sim"}
+            await asyncio.sleep(20)
+            assert holder.coming == frozenset()
+            await accepted(whole, handed("no-such"))
+            assert holder.coming == {"sim"}
+            await asyncio.sleep(20)
+            assert holder.coming == frozenset(), "its provider has said that it has none"
+            lost(whole, "no-other", denied=None)
+            await accepted(whole, handed("no-other"))
+            await asyncio.sleep(COMING_S - 1)
+            assert holder.coming == {"sim"}
+            await asyncio.sleep(2)
+            assert holder.coming == frozenset()
+
+        play(tmp_path, scenario)
+
+    def test_a_domain_that_was_assigned_is_coming_until_it_was_listed(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            await accepted(whole, AssignDomain(domain=ZONE_C))
+            assert whole.assembled.holder.coming == {"sim"}
+            assert zones(whole).count("zone-c") == 0
+            await asyncio.sleep(30)
+            assert whole.assembled.holder.coming == frozenset()
+            assert zones(whole).count("zone-c") == 2
+
+        play(tmp_path, scenario)
+
+
+class TestBounds:
+    """A report with more strays than can be heard is not heard at all, and neither are its acks."""
+
+    @pytest.mark.parametrize("limit", ["NAMED_MAX", "NAMED_BYTES_MAX"])
+    @pytest.mark.parametrize("narrows", [False, True])
+    def test_more_strays_than_can_be_reported_are_refused_before_anything_changes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrows: bool, limit: str
+    ) -> None:
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            monkeypatch.setattr(report, limit, 1)
+            await whole.assembled.quota.hear([Grant(TestQuota.OF_SIM, 6, -1)])
+            before = whole.assembled.holder.owned
+            payload = AssignDomain(domain=ZONE_C) if narrows else UnassignDomain(domain=ZONE_B)
+            ack = await told(whole, payload)
+            assert ack is not None
+            assert ack.outcome is Outcome.REJECTED_INVALID
+            assert "drain or move machines first" in ack.reason
+            after = whole.assembled.holder.owned
+            assert (after.domains, after.here) == (before.domains, before.here)
+            assert at_sim(whole) == (6, 6)
+            assert len(whole.assembled.live.ledger) == 0
+            assert not whole.assembled.holder.barred()
+            web.ask_for(4)
+            await asyncio.sleep(40)
+            assert len(whole.machines(State.CONFIGURED)) == 4
+
+        play(tmp_path, scenario, domains=() if narrows else TWO_ZONES, machines=4, idle=2)
+
+    def test_more_than_can_be_reported_are_not_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            monkeypatch.setattr(report, "NAMED_MAX", 1)
+            await accepted(whole, handed("m-1"))
+            ack = await told(whole, handed("m-2"))
+            assert ack is not None
+            assert ack.outcome is Outcome.REJECTED_INVALID
+            assert whole.assembled.holder.owned.here.keys() == {"m-1"}
+
+        play(tmp_path, scenario)
+
+
+class TestConfiguration:
+    """A domain that moves because two files were edited, while machines of it serve."""
+
+    def lives(self, folder: Path, *stories: tuple[tuple[str, ...], Scenario]) -> None:
+        async def all_of_them() -> None:
+            async with sims(three_zones(idle=2, slots=0)) as providers:
+                for domains, story in stories:
+                    async with (
+                        running(
+                            folder,
+                            providers,
+                            shard_id="a",
+                            domains=domains,
+                            joins=not domains,
+                            coordinators=("127.0.0.1:1",),
+                        ) as whole,
+                        whole.cluster() as web,
+                    ):
+                        web.ask_for(3)
+                        await story(whole, web)
+
+        run(all_of_them())
+
+    def test_what_serves_in_a_domain_that_is_no_longer_named_is_kept(self, tmp_path: Path) -> None:
+        async def first(whole: Whole, _: Cluster) -> None:
+            await swept(whole, 40)
+            assert len(whole.machines(State.CONFIGURED)) == 3
+
+        async def then(whole: Whole, web: Cluster) -> None:
+            assert whole.assembled.holder.barred().values == {ZONE_B}
+            assert await told(whole, AssignDomain(domain=ZONE_C)) is None
+            await swept(whole, 40)
+            owned = whole.data.owned.value
+            assert {stray.domain for stray in owned.here.values()} == {ZONE_B}
+            assert all(stray.leaving for stray in owned.here.values())
+            assert whole.assembled.holder.owned.domains == frozenset({ZONE_A})
+            assert not owned.assigned
+            serving = whole.machines(State.CONFIGURED)
+            assert len(serving) == len(whole.machines()) == 3
+            await accepted(whole, AssignDomain(domain=ZONE_C))
+
+        self.lives(tmp_path, (TWO_ZONES, first), (TWO_ZONES[:1], then))
+
+    def test_also_the_last_one_and_also_if_it_was_not_looked_at_in_one_life(
+        self, tmp_path: Path
+    ) -> None:
+        async def first(whole: Whole, _: Cluster) -> None:
+            await swept(whole, 40)
+            assert len(whole.machines(State.CONFIGURED)) == 2
+
+        async def blind(whole: Whole, _: Cluster) -> None:
+            whole.links["sim"].hangs = True
+            await swept(whole, 200)
+            assert whole.assembled.holder.owned.retiring == {ZONE_A}
+
+        async def then(whole: Whole, _: Cluster) -> None:
+            await swept(whole, 40)
+            assert whole.data.owned.value.here.keys() == {each.id for each in whole.machines()}
+            assert len(whole.machines(State.CONFIGURED)) == 2
+
+        self.lives(tmp_path, (TWO_ZONES[:1], first), ((), blind), ((), then))
 
 
 class TestDisk:

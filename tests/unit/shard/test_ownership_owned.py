@@ -4,7 +4,15 @@ import pytest
 
 from builders import a_profile
 from mainstay.model.batch import Shape
-from mainstay.model.coordination import Domain, Handed, Outcome, Stray
+from mainstay.model.coordination import (
+    Domain,
+    Handed,
+    Outcome,
+    QuotaKind,
+    QuotaMoved,
+    QuotaOf,
+    Stray,
+)
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId, ShardId
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
@@ -22,8 +30,10 @@ from mainstay.shard.ownership.owned import (
     given,
     heard,
     promised,
+    retired,
     taken,
     unassigned,
+    unpromised,
 )
 
 ZONE_A, ZONE_B = Domain(ZONE_KEY, "zone-a"), Domain(ZONE_KEY, "zone-b")
@@ -192,3 +202,82 @@ class TestDone:
 
     def test_a_term_only_grows(self) -> None:
         assert heard(heard(Owned(), 5), 3).term == 5
+
+    def test_what_is_promised_for_others_goes_on_when_one_is_dropped(self) -> None:
+        one, two = (
+            Promise(instruction=name, to=ShardId("b"), victims=(), priority=1, until_s=9.0)
+            for name in ("i-1", "i-2")
+        )
+        owned = promised(promised(Owned(), one), two)
+
+        assert unpromised(owned, {"i-1"}).promises == (two,)
+
+
+class TestFile:
+    def test_everything_is_read_as_it_was_written(self) -> None:
+        moved = QuotaMoved(QuotaOf(QuotaKind.PLACE, "metal", "eu"), 2)
+        owned = given(
+            taken(assigned(Owned(), ZONE_A, away=[M_1]), [Handed(MachineId("x"), "metal", ZONE_B)]),
+            [Handed(M_2, "metal", ZONE_A)],
+        )
+        done = Done(instruction="i-1", outcome=Outcome.ACCEPTED, quota=(moved,))
+
+        assert decoded(encoded(finished(owned, done))) == finished(owned, done)
+
+    def test_one_of_an_older_version_is_read(self) -> None:
+        """It names neither who reports what is away, nor quota that went, nor a configuration."""
+        owned = decoded(
+            {
+                "domains": [list(ZONE_A)],
+                "here": [],
+                "away": [["m-1", list(ZONE_A)]],
+                "term": 3,
+                "done": [["i-1", 1, "", [["m-1", "metal", list(ZONE_A)]]]],
+                "promises": [],
+            }
+        )
+
+        assert dict(owned.away) == {M_1: ZONE_A}
+        assert dict(owned.away_providers) == {}
+        assert owned.configured is None
+        assert owned.done[0].quota == ()
+
+    @pytest.mark.parametrize(
+        "done",
+        [["i-1", 1, ""], ["i-1", 1, "", [], [], []], ["i-1", 1, "", [], [["x", "a", "", 1]]]],
+    )
+    def test_a_row_that_cannot_be_is_not_guessed(self, done: list[object]) -> None:
+        document = encoded(Owned()) | {"done": [done]}
+
+        with pytest.raises((TypeError, ValueError)):
+            decoded(document)
+
+
+class TestConfiguration:
+    def test_a_domain_that_it_no_longer_names_is_ours_until_it_was_looked_at(self) -> None:
+        before = configured(Owned(), {ZONE_A, ZONE_B}, keeps=True)
+        after = configured(decoded(encoded(before)), {ZONE_A}, keeps=True)
+
+        assert not before.retiring
+        assert after.retiring == frozenset({ZONE_B})
+        assert after.domains == frozenset({ZONE_A, ZONE_B})
+        again = configured(decoded(encoded(after)), {ZONE_A}, keeps=True)
+        assert again.retiring == after.retiring
+        left = retired(after, ZONE_B, kept=[stray()])
+        assert left.domains == frozenset({ZONE_A})
+        assert not left.retiring
+        assert not left.assigned
+        assert left.here.keys() == {M_1}
+        assert not configured(decoded(encoded(left)), {ZONE_A}, keeps=True).retiring
+
+    def test_it_counts_at_once_where_nobody_would_ever_let_go_of_the_rest(self) -> None:
+        before = configured(Owned(), {ZONE_A, ZONE_B}, keeps=True)
+
+        assert configured(before, {ZONE_A}).domains == frozenset({ZONE_A})
+
+    def test_what_is_named_again_is_not_let_go_of(self) -> None:
+        before = configured(Owned(), {ZONE_A, ZONE_B}, keeps=True)
+        without = configured(before, {ZONE_A}, keeps=True)
+
+        assert configured(without, {ZONE_A, ZONE_B}, keeps=True).retiring == frozenset()
+        assert configured(without, None, keeps=True).domains is None

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import pytest
+
 from builders import a_machine, a_profile
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Demand, Memory, Plan
@@ -9,13 +11,15 @@ from mainstay.engine.policy import Policy
 from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.assignment import NO_ASSIGNMENT, Assignment
-from mainstay.model.coordination import Domain, FreeRow, ServingRow, Stray
-from mainstay.model.ids import ClusterId, MachineId
+from mainstay.model.coordination import Domain, FreeRow, Handed, ServingRow, ShardReport, Stray
+from mainstay.model.errors import Rejected
+from mainstay.model.ids import ClusterId, MachineId, ShardId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need, NeedProfile, Operator, Requirement
 from mainstay.model.state import State
 from mainstay.shard.ownership import report
 from mainstay.shard.ownership.owned import Owned
+from mainstay.wire.coordinator_codec import report_to_wire
 
 WEB: Final = ClusterId("web")
 ZONE_A: Final = Domain("zone", "a")
@@ -140,3 +144,31 @@ def test_domains_and_strays_are_told_in_order() -> None:
     assert report.domains(owned) == (ZONE_A, Domain("zone", "b"))
     assert [stray.machine for stray in report.strays(owned)] == ["m-1", "m-2"]
     assert report.domains(Owned()) == ()
+
+
+def test_what_others_have_is_told_with_who_reports_it_where_that_is_known() -> None:
+    names = [MachineId(name) for name in ("m-2", "m-1")]
+    owned = Owned(away=dict.fromkeys(names, ZONE_A), away_providers={names[0]: "metal"})
+
+    assert report.away(owned) == (
+        Handed(names[1], "", ZONE_A),
+        Handed(names[0], "metal", ZONE_A),
+    )
+
+
+def test_of_very_many_the_first_are_told_as_far_as_there_is_room() -> None:
+    """A report that is too large would not be heard, and what we have matters more."""
+    many = [MachineId(f"m-{number:06}") for number in range(report.NAMED_MAX + 5)]
+    away = dict.fromkeys(reversed(many), ZONE_A)
+    strays = {name: Stray(name, "p" * 40, ZONE_A, leaving=True) for name in many[:-5]}
+
+    assert [each.machine for each in report.away(Owned(away=away))] == many[:-5]
+    told = report.away(Owned(away=away, here=strays))
+    assert 0 < len(told) < report.NAMED_MAX
+    assert [each.machine for each in told] == many[: len(told)]
+    full = ShardReport(shard=ShardId("a"), away=told, strays=tuple(strays.values()))
+    assert len(report_to_wire(full)) < report.NAMED_BYTES_MAX
+    report.check_strays(Owned(here=strays))
+    more = strays | {many[-1]: Stray(many[-1], "p", ZONE_A, leaving=True)}
+    with pytest.raises(Rejected, match=r"10001 machines .* drain or move machines first"):
+        report.check_strays(Owned(here=more))

@@ -13,14 +13,21 @@ from mainstay.model.coordination import (
     AssignDomain,
     Domain,
     Grant,
+    Handed,
     Instruction,
     Outcome,
     Payload,
     ProviderLine,
     QuotaKind,
+    QuotaMoved,
     QuotaOf,
+    ReportAck,
+    ShardReport,
+    TransferOwnership,
     UnassignDomain,
+    Wanted,
 )
+from mainstay.model.ids import MachineId, ShardId
 from mainstay.model.state import State
 from mainstay.providers.sim.provider import Sim
 from mainstay.runtime import log
@@ -34,6 +41,7 @@ from virtual_loop import LoopClock, run
 from whole_shard import Whole, a_provider, running, sims
 
 ZONE_KEY: Final = "topology.kubernetes.io/zone"
+ONE: Final = ShardId("one")
 HERE: Final = Domain(ZONE_KEY, "use1-az2")
 
 
@@ -195,3 +203,58 @@ def test_a_coordinator_that_never_answers_changes_no_cycle(tmp_path: Path) -> No
     ]
     assert both[0] == both[1]
     assert len(both[0]) >= 50
+
+
+def test_what_others_have_is_reported(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        name = MachineId("m5.large.use1-az2.reserved.00000")
+        fleet = Fleet(instruction("a", AssignDomain(domain=HERE, away=(name,))))
+        async with sims(a_provider(slots=2, idle=2)) as providers:
+            async with led(tmp_path, providers, fleet):
+                await asyncio.sleep(40)
+                assert fleet.heard[-1][1].away == (Handed(name, "", HERE),)
+                asked = Wanted(deficit={"cpu": 2000}, machines_max=1, providers=("sim",))
+                give = TransferOwnership(from_shard=ONE, to_shard=ShardId("b"), wanted=asked)
+                fleet.pending["g"] = instruction("g", give, sequence=2)
+                await asyncio.sleep(40)
+                [given] = [ack.given for _, each in fleet.heard for ack in each.acks if ack.given]
+                told = {each.machine: each for each in fleet.heard[-1][1].away}
+                assert told == {name: Handed(name, "", HERE), given[0].machine: given[0]}
+
+    run(scenario())
+
+
+def test_quota_that_went_with_machines_does_not_come_back_with_the_same_answer(
+    tmp_path: Path,
+) -> None:
+    """Whoever grants it does not know yet that it went."""
+
+    async def scenario() -> None:
+        of = QuotaOf(QuotaKind.PLACE, "sim")
+        fleet = Fleet()
+        fleet.grants = (Grant(of, granted=6, target=-1),)
+        async with sims(a_provider(slots=2, idle=3)) as providers:
+            async with led(tmp_path, providers, fleet) as whole:
+                await asyncio.sleep(40)
+                asked = Wanted(deficit={"cpu": 4000}, machines_max=2, providers=("sim",))
+                give = TransferOwnership(from_shard=ONE, to_shard=ShardId("b"), wanted=asked)
+                fleet.pending["g"] = instruction("g", give, sequence=2)
+                truth = fleet.truth
+
+                async def knows(report: ShardReport) -> ReportAck:
+                    for ack in report.acks:
+                        gone = sum(moved.count for moved in ack.quota)
+                        fleet.grants = (Grant(of, 6 - gone, -1),) if gone else fleet.grants
+                    return truth(report)
+
+                fleet.answers = knows
+                while fleet.pending:
+                    await asyncio.sleep(0.1)
+                    assert whole.assembled.quota.held().slots["sim", ""] in {4, 6}
+                told = {line.of: line.held for line in fleet.heard[-1][1].quota}
+                assert told[of] == 4
+                assert fleet.heard[-1][1].acks[0].quota == (QuotaMoved(of, 2),)
+                await asyncio.sleep(100)
+                assert whole.assembled.quota.held().slots["sim", ""] == 4
+
+    run(scenario())

@@ -83,7 +83,7 @@ def need_of(instruction: str, wanted: Wanted, priority: int = PRIORITY_MIN) -> N
     )
     if profile.same_keys:
         raise Rejected(f"machines that must agree on {profile.same_keys[0]} never cross shards")
-    if wanted.machines_max <= 0:
+    if wanted.machines_max < 1:
         raise Rejected(f"nothing is wanted: machines_max is {wanted.machines_max}")
     return Need(
         cluster=cluster_of(instruction),

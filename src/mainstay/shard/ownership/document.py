@@ -1,12 +1,20 @@
 """What a shard owns, as it stands in its file. What cannot be read raises, and nothing is guessed.
 
 Domains are written only where somebody has assigned or taken away one: before, those of the
-configuration count, and it may change.
+configuration count, and it may change. What older files do not have is as if it were empty.
 """
 
 from typing import Any
 
-from mainstay.model.coordination import Domain, Handed, Outcome, Stray
+from mainstay.model.coordination import (
+    Domain,
+    Handed,
+    Outcome,
+    QuotaKind,
+    QuotaMoved,
+    QuotaOf,
+    Stray,
+)
 from mainstay.model.ids import MachineId, ShardId, parse_machine_id
 from mainstay.shard.ownership.owned import Done, Owned, Promise, Victim, checked
 
@@ -21,18 +29,18 @@ def encoded(owned: Owned) -> dict[str, Any]:
             for _, stray in sorted(owned.here.items())
         ],
         "away": [[name, _domain_to(where)] for name, where in sorted(owned.away.items())],
+        "away_providers": dict(sorted(owned.away_providers.items())),
         "term": owned.term,
-        "done": [
-            [each.instruction, int(each.outcome), each.reason, list(map(_handed_to, each.given))]
-            for each in owned.done
-        ],
+        "done": [_done_to(each) for each in owned.done],
         "promises": [_promise_to(each) for each in owned.promises],
+        "configured": None if owned.configured is None else sorted(map(list, owned.configured)),
     }
 
 
 def decoded(value: Any) -> Owned:
     """The value again."""
-    domains = value["domains"]
+    domains, configured = value["domains"], value.get("configured")
+    away = {_machine(name): _where(where) for name, where in rows_of(value["away"], 2)}
     here = [
         Stray(*_handed_from(row[:3]), leaving=_truth(row[3])) for row in rows_of(value["here"], 4)
     ]
@@ -40,10 +48,18 @@ def decoded(value: Any) -> Owned:
         domains=None if domains is None else frozenset(map(domain_from, rows_of(domains, 2))),
         assigned=domains is not None,
         here={stray.machine: stray for stray in here},
-        away={_machine(name): _where(where) for name, where in rows_of(value["away"], 2)},
+        away=away,
+        away_providers={
+            _machine(name): _text(provider)
+            for name, provider in value.get("away_providers", {}).items()
+            if name in away
+        },
         term=_count(value["term"]),
-        done=tuple(map(_done_from, rows_of(value["done"], 4))),
+        done=tuple(map(_done_from, rows_of(value["done"]))),
         promises=tuple(map(_promise_from, rows_of(value["promises"]))),
+        configured=(
+            None if configured is None else frozenset(map(domain_from, rows_of(configured, 2)))
+        ),
     )
 
 
@@ -80,14 +96,31 @@ def _where(value: Any) -> Domain | None:
     return None if value is None else domain_from(value)
 
 
+def _done_to(done: Done) -> list[Any]:
+    """Quota that went along is a fifth place, where there is any."""
+    row = [done.instruction, int(done.outcome), done.reason, list(map(_handed_to, done.given))]
+    moved = [[of.kind.value, of.name, of.region, count] for of, count in done.quota]
+    return [*row, moved] if moved else row
+
+
 def _done_from(row: Any) -> Done:
-    instruction, outcome, reason, given = row
+    if not isinstance(row, list):
+        raise TypeError(f"not a row: {row!r}")
+    instruction, outcome, reason, given, *moved = row
+    if len(moved) > 1:
+        raise TypeError(f"not a row of 4 or 5: {row!r}")
     return Done(
         instruction=_text(instruction),
         outcome=Outcome(_count(outcome)),
         reason=_said(reason),
         given=tuple(map(_handed_from, rows_of(given, 3))),
+        quota=tuple(_moved_from(each) for rows in moved for each in rows_of(rows, 4)),
     )
+
+
+def _moved_from(row: Any) -> QuotaMoved:
+    kind, name, region, count = row
+    return QuotaMoved(QuotaOf(QuotaKind(kind), _text(name), _said(region)), _count(count))
 
 
 def _promise_to(promise: Promise) -> dict[str, Any]:

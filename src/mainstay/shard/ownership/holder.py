@@ -54,6 +54,11 @@ class Holder:
         """What must not be acquired, because it is about to go."""
         return self._standing.barred()
 
+    @property
+    def coming(self) -> frozenset[str]:
+        """Providers of machines that are ours and not counted yet: they were taken just now."""
+        return self._giving.coming()
+
     async def carry_out(self, instruction: Instruction) -> InstructAck | None:
         """Do it, once, and say what became of it; None: not yet, ask again.
 
@@ -111,6 +116,8 @@ class Holder:
 
     async def _do(self, instruction: Instruction) -> Done | None:
         name, payload = instruction.id, instruction.payload
+        if self.owned.retiring and isinstance(payload, AssignDomain | UnassignDomain):
+            return None
         match payload:
             case AssignDomain():
                 return await self._leaving.assign(name, payload)
@@ -128,6 +135,8 @@ class Holder:
 
     async def _sweep(self) -> None:
         await self._keeping.make_sure()
+        await self._keeping.remember()
         self._leaving.sweep()
+        await self._leaving.retire()
         await self._strays.sweep()
-        self._draining.sweep()
+        await self._draining.sweep()

@@ -4,6 +4,7 @@ A list that was asked for before a domain was ours may name machines of it as it
 them. Of such a list only what we owned then is taken in.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -50,6 +51,11 @@ class Holdings:
     def closing(self) -> frozenset[Domain]:
         """Domains that are about to be let go of: nothing more is taken in or acquired there."""
         return self._closing
+
+    @property
+    def since_s(self) -> float:
+        """When the last domain became ours, in this life; before everything, if none did."""
+        return max(self._since_s.values(), default=-math.inf)
 
     @property
     def version(self) -> int:

@@ -5,17 +5,19 @@ them. If the disk does not take a change, nobody knows which of both it has; the
 it has taken what is true.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 
 from mainstay.engine.barred import Barred
+from mainstay.engine.quota import Place
 from mainstay.inventory.inventory import Inventory
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.batch import Shape
-from mainstay.model.coordination import Domain, Handed, Stray
+from mainstay.model.coordination import Domain, Handed, QuotaMoved, Stray
 from mainstay.model.errors import MainstayError
 from mainstay.model.ids import MachineId, ShardId
 from mainstay.model.machine import Machine
@@ -29,6 +31,7 @@ from mainstay.shard.ledger import Ledger
 from mainstay.shard.lists.intake import in_turns
 from mainstay.shard.ownership.holdings import Holdings
 from mainstay.shard.ownership.owned import Owned, domain_by
+from mainstay.shard.ownership.quota import HeldQuota, place_of
 from mainstay.shard.ports import Journal
 from mainstay.shard.reconcile import Reconciler
 
@@ -42,6 +45,10 @@ TOLD_MAX: Final = 20
 class KeptOwned(Protocol):
     """The file."""
 
+    @property
+    def value(self) -> Owned:
+        """As it was kept last."""
+
     def keep(self, value: Owned) -> None:
         """Have this value from now on; Unavailable, and then nothing is sure."""
 
@@ -53,6 +60,7 @@ class OwnershipTools:
     shard: ShardId
     holdings: Holdings
     kept: KeptOwned
+    quota: HeldQuota
     inventory: Inventory
     ledger: Ledger
     reconciler: Reconciler
@@ -76,6 +84,8 @@ class Parted:
 
     free: tuple[Handed, ...]
     kept: tuple[Stray, ...]
+    places: Mapping[Place, int]
+    """What those that can go at once count for, where quota goes with them."""
 
     @property
     def names(self) -> tuple[MachineId, ...]:
@@ -127,9 +137,46 @@ class Keeping:
         for machine in doubtful.difference(besides):
             self._tools.ledger.give_back(machine)
 
-    async def part(self, machines: Iterable[MachineId], keys: Sequence[str]) -> Parted:
-        """Take in hand what is free; the rest serves or is on its way, and is kept until it is."""
+    async def remember(self) -> None:
+        """Have the file name the domains of the configuration: the next one may name others."""
+        tools, owned = self._tools, self.owned
+        if not owned.assigned and tools.kept.value.configured != owned.configured:
+            await tools.aside(lambda: tools.kept.keep(owned))
+
+    async def lower(
+        self, places: Mapping[Place, int], *, in_hand: Iterable[MachineId]
+    ) -> tuple[QuotaMoved, ...]:
+        """Hold less quota, because machines in hand are about to go; Unavailable, and then they
+        are not. It is lowered before they go: a crash in between costs quota and exceeds none.
+        """
+        try:
+            return await self._tools.quota.lower(places)
+        except BaseException:
+            self.put_back(in_hand)
+            raise
+
+    def counts_for(self, machines: Iterable[MachineId]) -> Counter[Place]:
+        """Which places these machines count for; slots count nothing."""
+        inventory, places = self._tools.inventory, Counter[Place]()
+        for name in machines:
+            record = inventory.machine(name)
+            if record.state is not State.SPECULATIVE:
+                places[place_of(inventory.source(name), record.profile)] += 1
+        return places
+
+    async def part(
+        self,
+        machines: Iterable[MachineId],
+        keys: Sequence[str],
+        *,
+        uncounted: Collection[MachineId] = (),
+    ) -> Parted:
+        """Take in hand what is free; the rest serves or is on its way, and is kept until it is.
+
+        With the `uncounted` no quota goes: others have them, and theirs.
+        """
         tools = self._tools
+        places = Counter[Place]()
         free: list[Handed] = []
         kept: list[Stray] = []
         async for name in in_turns(machines):
@@ -140,9 +187,10 @@ class Keeping:
             domain = domain_by(keys, record.profile)
             if self.is_free(record) and tools.ledger.take(name):
                 free.append(Handed(name, source, domain))
+                places.update(() if name in uncounted else self.counts_for([name]))
             else:
                 kept.append(Stray(name, source, domain, leaving=True))
-        return Parted(tuple(free), tuple(kept))
+        return Parted(tuple(free), tuple(kept), places)
 
     async def let_go(self, machines: Sequence[MachineId], why: str) -> None:
         """Forget machines in hand that are no longer ours. Nobody lost them: nobody is told."""

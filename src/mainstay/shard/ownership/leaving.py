@@ -1,15 +1,33 @@
 """Domains that come and go. What serves stays until it is free; what is free goes at once."""
 
+import contextlib
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from mainstay.model.batch import Shape
-from mainstay.model.coordination import AssignDomain, Domain, Outcome, UnassignDomain
+from mainstay.model.coordination import (
+    AssignDomain,
+    Domain,
+    Outcome,
+    QuotaMoved,
+    Stray,
+    UnassignDomain,
+)
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId
 from mainstay.shard.events import Event
-from mainstay.shard.ownership.keeping import Keeping, OwnershipTools, is_in, lying
-from mainstay.shard.ownership.owned import Done, Owned, assigned, checked, finished, unassigned
+from mainstay.shard.ownership.keeping import Keeping, OwnershipTools, Parted, is_in, lying
+from mainstay.shard.ownership.owned import (
+    Done,
+    Owned,
+    assigned,
+    checked,
+    finished,
+    retired,
+    unassigned,
+)
+from mainstay.shard.ownership.report import check_strays
 
 PATIENCE_S: Final = 60.0
 """For so long a domain waits for actions there to end; what is in hand then stays a stray."""
@@ -18,6 +36,9 @@ FORGOTTEN_S: Final = 300.0
 """A domain of which nobody has asked so long is not about to be let go of any more."""
 
 _Chosen = Callable[[Shape], bool]
+
+_Left = Callable[[tuple[Stray, ...], tuple[QuotaMoved, ...]], Owned]
+"""What is owned without a domain, with what is kept of it and the quota that goes."""
 
 
 class Leaving:
@@ -28,6 +49,7 @@ class Leaving:
         self._keeping = keeping
         self._began_s: dict[Domain, float] = {}
         self._asked_s: dict[Domain, float] = {}
+        self._retiring_s: float | None = None
 
     @property
     def closing(self) -> Mapping[Domain, float]:
@@ -60,10 +82,12 @@ class Leaving:
             lies_in = is_in(domain)
             elsewhere = await tools.aside(lambda: lying(snapshot, _not(lies_in)))
             going += [name for name in elsewhere if name not in owned.here]
-        parted = await keeping.part(dict.fromkeys(going), (domain.key,))
+        parted = await keeping.part(dict.fromkeys(going), (domain.key,), uncounted=set(away))
         inside = {name for name in owned.here if self._lies_in(name, domain)}
-        done = Done(instruction=instruction, outcome=Outcome.ACCEPTED)
         new = assigned(owned, domain, away=away, kept=parted.kept, inside=inside)
+        self._check(new, parted)
+        moved = await keeping.lower(parted.places, in_hand=parted.names)
+        done = Done(instruction=instruction, outcome=Outcome.ACCEPTED, quota=moved)
         await keeping.keep(finished(new, done), in_hand=parted.names)
         keeping.tell(Event.MACHINE_STRAYED, [each.machine for each in parted.kept])
         await keeping.let_go(parted.names, "domain_assigned")
@@ -95,17 +119,53 @@ class Leaving:
         is_patient = now_s - self._began_s[domain] < PATIENCE_S
         if not tools.reconciler.knows_all or (is_patient and self._is_busy(domain)):
             return None
-        await self._unassign(domain, done)
-        return done
 
-    async def _unassign(self, domain: Domain, done: Done) -> None:
+        def left(kept: tuple[Stray, ...], moved: tuple[QuotaMoved, ...]) -> Owned:
+            answer = dataclasses.replace(done, quota=moved)
+            return finished(unassigned(owned, domain, kept=kept), answer)
+
+        try:
+            await self._leave(domain, left)
+        except Rejected:
+            self._forget(domain)
+            tools.holdings.reopen([domain])
+            raise
+        return self._keeping.owned.answer_to(instruction)
+
+    async def retire(self) -> None:
+        """Let go of the domains that the configuration no longer names, once it is known what
+        serves there. Where that is more than can be reported they stay.
+        """
+        tools, keeping = self._tools, self._keeping
+        if not keeping.owned.retiring or not tools.reconciler.knows_all:
+            return
+        now_s = tools.clock.elapsed_s()
+        self._retiring_s = now_s if self._retiring_s is None else self._retiring_s
+        for domain in sorted(keeping.owned.retiring):
+            if self._is_busy(domain) and now_s - self._retiring_s < PATIENCE_S:
+                continue
+            owned = keeping.owned
+
+            def left(
+                kept: tuple[Stray, ...],
+                _: tuple[QuotaMoved, ...],
+                domain: Domain = domain,
+                owned: Owned = owned,
+            ) -> Owned:
+                return retired(owned, domain, kept=kept)
+
+            with contextlib.suppress(Rejected):
+                await self._leave(domain, left)
+
+    async def _leave(self, domain: Domain, left: _Left) -> None:
         tools, keeping, owned = self._tools, self._keeping, self._keeping.owned
-        snapshot, left = tools.inventory.snapshot(), unassigned(owned, domain)
-        there = await tools.aside(lambda: lying(snapshot, _only_in(domain, left)))
-        parted = await keeping.part([each for each in there if each not in owned.here], left.keys)
+        snapshot, rest = tools.inventory.snapshot(), left((), ())
+        there = await tools.aside(lambda: lying(snapshot, _only_in(domain, rest)))
+        parted = await keeping.part([each for each in there if each not in owned.here], rest.keys)
         kept = tuple(each._replace(domain=domain) for each in parted.kept)
-        new = unassigned(owned, domain, kept=kept)
-        await keeping.keep(finished(new, done), in_hand=parted.names)
+        self._check(left(kept, ()), parted)
+        moved = await keeping.lower(parted.places, in_hand=parted.names)
+        await keeping.keep(left(kept, moved), in_hand=parted.names)
         self._forget(domain)
         keeping.tell(Event.MACHINE_STRAYED, [each.machine for each in kept])
         await keeping.let_go(parted.names, "domain_unassigned")
@@ -121,6 +181,14 @@ class Leaving:
             if now_s - asked_s >= FORGOTTEN_S:
                 self._forget(domain)
                 self._tools.holdings.reopen([domain])
+
+    def _check(self, new: Owned, parted: Parted) -> None:
+        """Rejected, and nothing is in hand, where that leaves more than can be reported."""
+        try:
+            check_strays(new)
+        except Rejected:
+            self._keeping.put_back(parted.names)
+            raise
 
     def _forget(self, domain: Domain) -> None:
         self._began_s.pop(domain, None)

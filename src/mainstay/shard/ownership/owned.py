@@ -15,7 +15,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mainstay.model.batch import Shape
-from mainstay.model.coordination import Domain, Handed, InstructAck, Outcome, Stray
+from mainstay.model.coordination import (
+    Domain,
+    Handed,
+    InstructAck,
+    Outcome,
+    QuotaMoved,
+    Stray,
+)
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId, ShardId
 from mainstay.model.profile import Profile
@@ -32,6 +39,7 @@ class Done:
     outcome: Outcome
     reason: str = ""
     given: tuple[Handed, ...] = ()
+    quota: tuple[QuotaMoved, ...] = ()
 
     @property
     def ack(self) -> InstructAck:
@@ -41,6 +49,7 @@ class Done:
             outcome=self.outcome,
             reason=self.reason,
             given=self.given,
+            quota=self.quota,
         )
 
 
@@ -82,6 +91,9 @@ class Owned:
     away: Mapping[MachineId, Domain | None] = field(default_factory=dict)
     """What others have inside them, and where that lies; None where nobody said."""
 
+    away_providers: Mapping[MachineId, str] = field(default_factory=dict)
+    """Who reports what is away, where that is known."""
+
     term: int = 0
     """The highest term of a coordinator that it has heard."""
 
@@ -90,9 +102,19 @@ class Owned:
 
     promises: tuple[Promise, ...] = ()
 
+    configured: frozenset[Domain] | None = None
+    """The domains that the configuration named, until one was assigned; None: everything, or nobody
+    knows.
+    """
+
+    retiring: frozenset[Domain] = frozenset()
+    """Those of them that it no longer names: ours until it is known what serves there."""
+
     def __post_init__(self) -> None:
-        for name in ("here", "away"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for name in ("here", "away", "away_providers"):
+            value = getattr(self, name)
+            if not isinstance(value, MappingProxyType):
+                object.__setattr__(self, name, MappingProxyType(dict(value)))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -144,14 +166,22 @@ def domain_by(
     return next((each for each in found if each in prefer), found[0] if found else None)
 
 
-def configured(owned: Owned, labels: Collection[tuple[str, str]] | None) -> Owned:
+def configured(
+    owned: Owned, labels: Collection[tuple[str, str]] | None, *, keeps: bool = False
+) -> Owned:
     """What is owned at a start: before anything was assigned, what the configuration says. None
     is everything, and no label nothing.
+
+    `keeps`: what the configuration named in the last life and does not name now is ours until it is
+    known what serves there.
     """
     if owned.assigned:
         return owned
     domains = None if labels is None else frozenset(map(checked, labels))
-    return dataclasses.replace(owned, domains=domains)
+    if domains is None or owned.configured is None or not keeps:
+        return dataclasses.replace(owned, domains=domains, configured=domains, retiring=frozenset())
+    both = domains | owned.configured
+    return dataclasses.replace(owned, domains=both, configured=both, retiring=both - domains)
 
 
 def assigned(
@@ -173,42 +203,51 @@ def assigned(
         if stray.domain != domain and name not in inside
     }
     here |= {stray.machine: stray for stray in kept}
-    elsewhere = {name: where for name, where in owned.away.items() if where != domain}
+    there = _elsewhere(owned, domain) | dict.fromkeys(away, domain)
     return dataclasses.replace(
         owned,
         domains=(owned.domains or frozenset()) | {checked(domain)},
         assigned=True,
         here=here,
-        away=elsewhere | dict.fromkeys(away, domain),
+        away=there,
+        away_providers=_among(owned.away_providers, there),
     )
 
 
 def unassigned(owned: Owned, domain: Domain, *, kept: Iterable[Stray] = ()) -> Owned:
     """Without a domain; `kept` are its machines that are not free."""
-    here = {**owned.here, **{stray.machine: stray for stray in kept}}
-    away = {name: where for name, where in owned.away.items() if where != domain}
-    domains = (owned.domains or frozenset()) - {domain}
-    return dataclasses.replace(owned, domains=domains, assigned=True, here=here, away=away)
+    return dataclasses.replace(_without(owned, domain, kept), assigned=True)
+
+
+def retired(owned: Owned, domain: Domain, *, kept: Iterable[Stray] = ()) -> Owned:
+    """Without a domain that the configuration no longer names; it goes on to count."""
+    return dataclasses.replace(
+        _without(owned, domain, kept),
+        configured=(owned.configured or frozenset()) - {domain},
+        retiring=owned.retiring - {domain},
+    )
 
 
 def given(owned: Owned, machines: Iterable[Handed]) -> Owned:
     """Without these machines: another shard has them."""
-    here, away = dict(owned.here), dict(owned.away)
-    for machine, _, domain in machines:
+    here, away, providers = dict(owned.here), dict(owned.away), dict(owned.away_providers)
+    for machine, provider, domain in machines:
         stray = here.pop(machine, None)
         if stray is None or _lies_in(owned, domain):
             away[machine] = domain
-    return dataclasses.replace(owned, here=here, away=away)
+            providers[machine] = provider
+    return dataclasses.replace(owned, here=here, away=away, away_providers=providers)
 
 
 def taken(owned: Owned, machines: Iterable[Handed]) -> Owned:
     """With these machines, wherever they lie."""
-    here, away = dict(owned.here), dict(owned.away)
+    here, away, providers = dict(owned.here), dict(owned.away), dict(owned.away_providers)
     for machine, provider, domain in machines:
         away.pop(machine, None)
+        providers.pop(machine, None)
         if not _lies_in(owned, domain):
             here[machine] = Stray(machine, provider, domain, leaving=False)
-    return dataclasses.replace(owned, here=here, away=away)
+    return dataclasses.replace(owned, here=here, away=away, away_providers=providers)
 
 
 def dropped(owned: Owned, machines: Collection[MachineId]) -> Owned:
@@ -230,9 +269,36 @@ def promised(owned: Owned, promise: Promise) -> Owned:
     return dataclasses.replace(owned, promises=(*others, promise))
 
 
+def unpromised(owned: Owned, instructions: Collection[str]) -> Owned:
+    """Without what was promised for these: it stays."""
+    kept = tuple(each for each in owned.promises if each.instruction not in instructions)
+    return dataclasses.replace(owned, promises=kept)
+
+
 def heard(owned: Owned, term: int) -> Owned:
     """Having heard a coordinator of this term."""
     return owned if term <= owned.term else dataclasses.replace(owned, term=term)
+
+
+def _without(owned: Owned, domain: Domain, kept: Iterable[Stray]) -> Owned:
+    """What is not free there is kept."""
+    away = _elsewhere(owned, domain)
+    return dataclasses.replace(
+        owned,
+        domains=(owned.domains or frozenset()) - {domain},
+        here={**owned.here, **{stray.machine: stray for stray in kept}},
+        away=away,
+        away_providers=_among(owned.away_providers, away),
+    )
+
+
+def _elsewhere(owned: Owned, domain: Domain) -> dict[MachineId, Domain | None]:
+    """What is away of other domains."""
+    return {name: where for name, where in owned.away.items() if where != domain}
+
+
+def _among(providers: Mapping[MachineId, str], away: Collection[MachineId]) -> dict[MachineId, str]:
+    return {name: provider for name, provider in providers.items() if name in away}
 
 
 def _lies_in(owned: Owned, domain: Domain | None) -> bool:

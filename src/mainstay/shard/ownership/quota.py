@@ -2,29 +2,33 @@
 
 A number is raised after the coordinator has granted it, and lowered before the coordinator is told.
 What is told to be held is never less than what is used, nor than what a decision that is under way
-may still take: so nothing is given to somebody else that is taken already.
+may still take, nor than what the file may say after a write that failed: so nothing is given to
+somebody else that is taken already. What goes with machines that go is lowered before they are.
 """
 
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
 from mainstay.engine.plan import Plan, Unmet
-from mainstay.engine.quota import REGION_KEY, Place, Quota
+from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Place, Quota
 from mainstay.inventory.snapshot import Snapshot
-from mainstay.model.coordination import Grant, QuotaKind, QuotaLine, QuotaOf
+from mainstay.model.coordination import Grant, QuotaKind, QuotaLine, QuotaMoved, QuotaOf
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, is_id
+from mainstay.model.profile import Profile
 from mainstay.model.state import State
 from mainstay.runtime.aside import Aside
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Published
 from mainstay.shard.ports import Journal
+
+AnswerT = TypeVar("AnswerT")
 
 HEADROOM_PERCENT: Final = 10
 """So much more than it uses a shard could use soon, and at least one machine."""
@@ -43,7 +47,7 @@ class KeptQuota(Protocol):
         """As it was kept last."""
 
     def keep(self, value: Quota) -> None:
-        """Have this value from now on; Unavailable, and then the old one stays."""
+        """Have this value from now on; Unavailable, and then nothing is sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,17 @@ class Used:
     machines: Mapping[ClusterId, int]
     slots: Mapping[Place, int]
     """Every place that has a machine or a slot is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What is too heavy for the event loop; some seconds old is good enough."""
+
+    used: Mapping[QuotaOf, int] = field(default_factory=dict)
+    """Of everything that a quota could limit."""
+
+    stopped: Mapping[QuotaOf, int] = field(default_factory=dict)
+    """How many more machines could be had if there were more of it."""
 
 
 class HeldQuota:
@@ -70,54 +85,153 @@ class HeldQuota:
     ) -> None:
         """`knows_all`: whether every provider answers, so that what is used is known."""
         self._kept = kept
-        self._held = kept.value
+        self._held = self._usable = kept.value
+        self._doubt: Quota | None = None
+        """What the file may say instead: a write of it is under way, or has failed."""
+
         self._snapshot = snapshot
         self._published = published
         self._knows_all = knows_all
         self._journal = journal
         self._aside = aside
         self._one = asyncio.Lock()
+        self._running: set[asyncio.Task[Any]] = set()
         self._lowered: dict[QuotaOf, tuple[int, int]] = {}
         """What was held before, and after which cycle that is over."""
 
-    def held(self) -> Quota:
-        """The numbers held now; the same object while none changes."""
-        return self._held
+        self._moved = Counter[QuotaOf]()
 
-    def lines(self) -> tuple[QuotaLine, ...]:
-        """How every number stands that a quota could limit, in order of names."""
-        published = self._published()
-        used = counted(used_of(self._snapshot()))
-        held = numbers(self._held)
-        stopped = Counter[QuotaOf]()
-        if published is not None:
-            stopped = stopped_by_quota(published.plan, held)
-            asking = (QuotaOf(QuotaKind.CLUSTER, need.cluster) for need in published.plan.needs)
-            used = dict.fromkeys(asking, 0) | used
+    def held(self) -> Quota:
+        """The numbers that may be used up now; the same object while none changes."""
+        return self._usable
+
+    @property
+    def moved(self) -> Mapping[QuotaOf, int]:
+        """How much has gone with machines, in this life."""
+        return dict(self._moved)
+
+    def tallying(self) -> Callable[[], Tally]:
+        """What counts the heavy part, beside the loop."""
+        snapshot, published, held = self._snapshot(), self._published(), self._held
+        plan = None if published is None else published.plan
+        return lambda: tally(snapshot, plan, held)
+
+    def lines(self, tally: Tally) -> tuple[QuotaLine, ...]:
+        """How every number stands that a quota could limit, in order of names.
+
+        Of the numbers that are held what is used is counted now: less must not be told.
+        """
+        limits, used = self._limits(), dict(tally.used)
+        if limits:
+            now = counted(used_of(self._snapshot()))
+            used |= {of: now.get(of, 0) for of in limits}
         return tuple(
-            self._line(of, held.get(of, UNLIMITED), used.get(of, 0), stopped[of])
-            for of in sorted(used.keys() | held.keys())
+            self._line(of, limits.get(of, UNLIMITED), used[of], tally.stopped.get(of, 0))
+            for of in sorted(used)
         )
 
-    async def hear(self, grants: Sequence[Grant]) -> None:
+    async def hear(
+        self,
+        grants: Sequence[Grant],
+        *,
+        since: Mapping[QuotaOf, int] | None = None,
+        coming: Collection[str] = (),
+    ) -> None:
         """Take what is granted, give back what is asked for and not used; durable when this
         returns. Rejected, and then nothing has changed.
-        """
-        async with self._one:
-            new = self._after(grants)
-            if new == self._held:
-                return
-            await asyncio.shield(asyncio.ensure_future(self._keep(new)))
 
-    async def _keep(self, new: Quota) -> None:
-        await self._aside(lambda: self._kept.keep(new))
-        before, after = numbers(self._held), numbers(new)
-        published = self._published()
+        `since` is what had moved when the report was made that this answers: who grants does not
+        know of more. Where machines are `coming` from a provider more is held and not used yet: it
+        is theirs, and they are not counted.
+        """
+        since = self._moved.copy() if since is None else since
+        await self._whole(self._hear(grants, since, coming))
+
+    async def lower(self, places: Mapping[Place, int]) -> tuple[QuotaMoved, ...]:
+        """Hold so much less of these places: it goes with machines that go. Durable when this
+        returns, and told as far as a number is held.
+        """
+        return await self._whole(self._lower(places))
+
+    def _limits(self) -> dict[QuotaOf, int]:
+        """What is held, as far as the file may say so."""
+        held, doubt = numbers(self._held), numbers(self._doubt or NO_QUOTA)
+        return {
+            of: max(held.get(of, UNLIMITED), doubt.get(of, UNLIMITED))
+            for of in held.keys() | doubt.keys()
+        }
+
+    async def _whole(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
+        """To its end, and nothing beside it, whatever becomes of who waits."""
+        task = asyncio.ensure_future(self._alone(work))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _alone(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
+        async with self._one:
+            return await work
+
+    async def _hear(
+        self, grants: Sequence[Grant], since: Mapping[QuotaOf, int], coming: Collection[str]
+    ) -> None:
+        for of, granted, _ in grants:
+            _check(of, granted)
+        await self._make_sure()
+        used: Mapping[QuotaOf, int] = {}
+        if any(target >= 0 for _, _, target in grants):
+            snapshot = self._snapshot()
+            used = await self._aside(lambda: counted(used_of(snapshot)))
+        before, new = numbers(self._held), self._after(grants, used, since)
+        if new != self._held:
+            await self._keep(new)
+        after, usable, published = numbers(new), numbers(self._usable), self._published()
+        waits = {
+            of: min(usable[of], count)
+            for of, count in after.items()
+            if of.kind is QuotaKind.PLACE and of.name in coming
+        }
+        self._use(after | waits)
         settled = (published.cycle if published else 0) + CYCLES_TO_SETTLE
         for of in before.keys() & after.keys():
             if after[of] < before[of]:
-                self._lowered[of] = before[of], settled
-        self._held = new
+                self._lowered[of] = max(before[of], self._may_still_take(of)), settled
+
+    async def _lower(self, places: Mapping[Place, int]) -> tuple[QuotaMoved, ...]:
+        await self._make_sure()
+        held = numbers(self._held)
+        going = {QuotaOf(QuotaKind.PLACE, *place): count for place, count in places.items()}
+        moved = {of: count for of, count in sorted(going.items()) if of in held and count > 0}
+        if moved:
+            usable = numbers(self._usable)
+            await self._keep(_quota(_less(held, moved)))
+            self._use(_less(usable, moved))
+        for of, count in moved.items():
+            self._moved[of] += count
+            if of in self._lowered:
+                before, settled = self._lowered[of]
+                self._lowered[of] = max(0, before - count), settled
+        return tuple(QuotaMoved(*each) for each in moved.items())
+
+    def _use(self, usable: Mapping[QuotaOf, int]) -> None:
+        if (new := _quota(usable)) != self._usable:
+            self._usable = new
+
+    async def _make_sure(self) -> None:
+        """After a write that failed: have the file say what is held."""
+        held = self._held
+        if self._doubt is not None:
+            await self._aside(lambda: self._kept.keep(held))
+            self._doubt = None
+
+    async def _keep(self, new: Quota) -> None:
+        """The file first; until it is certain which of both it has, the higher number is told."""
+        self._doubt = new
+        await self._aside(lambda: self._kept.keep(new))
+        before, after = numbers(self._held), numbers(new)
+        self._held, self._doubt = new, None
+        usable = numbers(self._usable)
+        self._use({of: min(usable.get(of, count), count) for of, count in after.items()})
         changed = [of for of in before.keys() | after.keys() if before.get(of) != after.get(of)]
         self._journal.noticed(
             Event.QUOTA_CHANGED,
@@ -125,19 +239,20 @@ class HeldQuota:
             changed=" ".join(f"{of.name}={after.get(of, UNLIMITED)}" for of in sorted(changed)),
         )
 
-    def _after(self, grants: Sequence[Grant]) -> Quota:
+    def _after(
+        self, grants: Sequence[Grant], used: Mapping[QuotaOf, int], since: Mapping[QuotaOf, int]
+    ) -> Quota:
         held = numbers(self._held)
-        used = counted(used_of(self._snapshot())) if grants else {}
         for of, granted, target in grants:
-            _check(of, granted)
             if granted == UNLIMITED:
                 held.pop(of, None)
                 continue
-            now = held.get(of)
-            if 0 <= target < (granted if now is None else now) and self._knows_all():
-                held[of] = min(max(target, used.get(of, 0)), granted if now is None else now)
+            granted_now = max(0, granted - self._moved[of] + since.get(of, 0))
+            now = held.get(of, granted_now)
+            if 0 <= target < now and self._knows_all():
+                held[of] = min(max(target, used.get(of, 0)), now)
             else:
-                held[of] = granted if now is None else max(now, granted)
+                held[of] = max(now, granted_now)
         return _quota(held)
 
     def _line(self, of: QuotaOf, held: int, used: int, stopped: int) -> QuotaLine:
@@ -152,6 +267,21 @@ class HeldQuota:
             self._lowered.pop(of, None)
             return 0
         return before
+
+
+def tally(snapshot: Snapshot, plan: Plan | None, held: Quota) -> Tally:
+    """The heavy part of what is told."""
+    used = counted(used_of(snapshot))
+    if plan is None:
+        return Tally(used)
+    asking = sorted({need.cluster for need in plan.needs})
+    used = dict.fromkeys((QuotaOf(QuotaKind.CLUSTER, name) for name in asking), 0) | used
+    return Tally(used, stopped_by_quota(plan, numbers(held)))
+
+
+def place_of(source: str, profile: Profile) -> Place:
+    """Which number a machine of a provider counts for, once it is more than a slot."""
+    return source, profile.attribute(REGION_KEY) or ""
 
 
 def numbers(quota: Quota) -> dict[QuotaOf, int]:
@@ -210,6 +340,10 @@ def stopped_by_quota(plan: Plan, held: Mapping[QuotaOf, int]) -> Counter[QuotaOf
 def _check(of: QuotaOf, granted: int) -> None:
     if not is_id(of.name) or granted < UNLIMITED:
         raise Rejected(f"not a grant: {granted} of {of.kind} {of.name[:80]!r}")
+
+
+def _less(held: Mapping[QuotaOf, int], moved: Mapping[QuotaOf, int]) -> dict[QuotaOf, int]:
+    return {of: max(0, count - moved.get(of, 0)) for of, count in held.items()}
 
 
 def _quota(held: Mapping[QuotaOf, int]) -> Quota:

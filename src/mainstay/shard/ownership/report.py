@@ -1,7 +1,8 @@
 """What a shard tells the coordinator of itself, counted from a snapshot and a plan. Pure."""
 
+import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -9,8 +10,17 @@ from numpy.typing import NDArray
 
 from mainstay.engine.plan import Plan, Unmet, Unsatisfied
 from mainstay.inventory.snapshot import Snapshot
-from mainstay.model.coordination import Domain, FreeRow, Missing, ServingRow, Stray, Summary
+from mainstay.model.coordination import (
+    Domain,
+    FreeRow,
+    Handed,
+    Missing,
+    ServingRow,
+    Stray,
+    Summary,
+)
 from mainstay.model.cost import bucket_for
+from mainstay.model.errors import Rejected
 from mainstay.model.ids import Fingerprint
 from mainstay.model.resources import Units, largest
 from mainstay.model.state import State
@@ -21,6 +31,15 @@ ROWS_MAX: Final = 500
 """So many rows of free and of serving machines are told, those with most machines."""
 
 MISSING_MAX: Final = 100
+
+NAMED_MAX: Final = 10_000
+"""So many machines that it has elsewhere, and so many that others have, a report can name."""
+
+NAMED_BYTES_MAX: Final = 800_000
+"""All of them together; the rest of a report must fit into the message, too."""
+
+_ROW_BYTES: Final = 16
+"""Of one machine besides its texts."""
 
 
 def summary(snapshot: Snapshot, *, provider_address: str = "") -> Summary:
@@ -62,6 +81,36 @@ def domains(owned: Owned) -> tuple[Domain, ...]:
 def strays(owned: Owned) -> tuple[Stray, ...]:
     """What it has outside them, in order of ids."""
     return tuple(stray for _, stray in sorted(owned.here.items()))
+
+
+def away(owned: Owned) -> tuple[Handed, ...]:
+    """What others have inside its domains: the first by their ids, as far as there is room."""
+    room = NAMED_BYTES_MAX - _bytes(owned.here.values())
+    names = heapq.nsmallest(NAMED_MAX, owned.away)
+    provider = owned.away_providers.get
+    found = [Handed(name, provider(name, ""), owned.away[name]) for name in names]
+    while found and _bytes(found) > room:
+        del found[-max(1, len(found) // 10) :]
+    return tuple(found)
+
+
+def check_strays(owned: Owned) -> None:
+    """Rejected, if it would have more elsewhere than a report can name: none would be heard."""
+    count = len(owned.here)
+    size = _bytes(owned.here.values())
+    if count > NAMED_MAX or size > NAMED_BYTES_MAX:
+        raise Rejected(
+            f"this would leave {count} machines ({size} bytes of names) outside the domains of this"
+            f" shard, and it can report {NAMED_MAX} ({NAMED_BYTES_MAX} bytes); drain or move "
+            "machines first"
+        )
+
+
+def _bytes(machines: Collection[Handed | Stray]) -> int:
+    """About what machines take in a report."""
+    size = sum(len(each[0]) + len(each[1]) + _ROW_BYTES for each in machines)
+    where = Counter(each[2] for each in machines)
+    return size + sum(sum(map(len, domain)) * n for domain, n in where.items() if domain)
 
 
 def _missing(row: shortfalls.ShortfallRow, short: list[Unsatisfied]) -> Missing:

@@ -33,7 +33,8 @@ class Standing:
 
     def barred(self) -> Barred:
         """What must not be acquired."""
-        owned, closing, promised = self._holdings.owned, self._holdings.closing, self.promised
+        owned, promised = self._holdings.owned, self.promised
+        closing = self._holdings.closing | owned.retiring
         if (
             self._seen is None
             or self._seen[0] is not owned

@@ -1,6 +1,7 @@
 """What a shard has outside its domains: let go of when it is free, dropped when it is gone.
 
-A stray that is no longer reported goes to whoever owns its domain.
+A stray that is no longer reported goes to whoever owns its domain. So one is gone only when its
+provider says so of this very machine: a list that does not name it may be a bad one.
 """
 
 from typing import Final
@@ -14,13 +15,16 @@ from mainstay.shard.ownership.keeping import FREE, Keeping, OwnershipTools
 from mainstay.shard.ownership.owned import Owned, dropped
 
 MISSING_S: Final = 120.0
-"""A stray that its provider no longer has is believed to be gone after so long."""
+"""A stray that its provider no longer lists is asked for after so long."""
 
 UNSEEN_S: Final = 600.0
 """The same of one that was never seen in this life."""
 
 LOOK_S: Final = 5.0
 """How often to look for what is missing."""
+
+ASKED_MAX: Final = 100
+"""So many at once are asked for by their names."""
 
 
 class Strays:
@@ -57,6 +61,7 @@ class Strays:
             and tools.ledger.take(name)
         ]
         if going:
+            await keeping.lower(keeping.counts_for(going), in_hand=going)
             await keeping.keep(dropped(owned, frozenset(going)), in_hand=going)
             await keeping.let_go(going, "stray_free")
         self._swept = tools.inventory.snapshot(), keeping.owned
@@ -75,11 +80,15 @@ class Strays:
             for name, stray in here.items()
             if name not in there and stray.provider in answering
         }
-        gone = [
-            name
+        due = {
+            name: since_s
             for name, since_s in self._missing_s.items()
             if now_s - since_s >= (MISSING_S if name in self._seen else UNSEEN_S)
-        ]
+        }
+        denied_s = tools.reconciler.denied_at_s
+        gone = [name for name, since_s in due.items() if denied_s(name) > since_s]
+        for name in [name for name in due if name not in gone][:ASKED_MAX]:
+            tools.reconciler.look_up(name, here[name].provider)
         if gone:
             await keeping.keep(dropped(keeping.owned, frozenset(gone)))
             keeping.tell(Event.MACHINE_LET_GO, gone, reason="stray_gone")
