@@ -233,6 +233,8 @@ class TestDomain:
             ("domain assign zone=z --shard a", KEY),
             ("shards remove nobody --yes", "nobody"),
             ("rebalance cancel m-9", "m-9"),
+            ("rebalance return nobody --yes", "nobody"),
+            ("rebalance return a m-9 --yes", "m-9"),
             ("cluster unbind nobody", "nobody"),
         ],
     )
@@ -250,7 +252,7 @@ class TestDomain:
         [
             "domain assign zone --shard a", "domain assign k=v", "domain move k=v",
             "quota set cluster web -1", "quota set cluster web many", "quota set place p 3",
-            "shards remove a", "snapshot restore f",
+            "shards remove a", "rebalance return a", "snapshot restore f",
         ],
     )  # fmt: skip
     def test_half_a_command_is_wrong_usage(self, words: str, home: Home, capsys: Captured) -> None:

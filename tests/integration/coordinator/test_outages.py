@@ -3,8 +3,7 @@ what was begun is finished when everybody is back. There is no step by hand in a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,30 +12,25 @@ import pytest
 from coordinators import ZONE, coordinator, dialed, eventually, in_a_file, led, on_etcd, to_assign
 from etcd_servers import etcd_servers
 from fault_proxy import fault_proxy
+from linked_shards import (
+    Owners,
+    connected,
+    heard,
+    machines,
+    needs,
+    provider,
+    rows,
+    serves,
+    shard,
+)
 from mainstay.model.coordination import Domain
 from mainstay.model.coordinator_calls import CoordinatorDone, MoveDomainRequest
-from mainstay.model.coordinator_views import (
-    ClusterBindingQuery,
-    DomainQuery,
-    InstructionQuery,
-    ShardQuery,
-    ShardRow,
-)
+from mainstay.model.coordinator_views import ClusterBindingQuery, DomainQuery, InstructionQuery
 from mainstay.model.errors import Unavailable
-from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need, NeedProfile
-from mainstay.model.state import State
-from mainstay.model.views import MachineQuery
-from mainstay.session.client import ClientTools, SessionClient
-from mainstay.session.reconnect import ReconnectOptions
 from mainstay.wire.coordinator_client import RemoteCoordinator
 from mainstay.wire.coordinator_dialer import CoordinatorDialer
-from mainstay.wire.shard_view_client import RemoteShard
-from mainstay.wire.tls import Plaintext
-from mainstay.wire.transport import open_channel
 from outside import soak_factor
 from running import Home, Process, at_home
-from talking import Hands
 
 EAST: Final = Domain(ZONE, "use1-az2")
 WEST: Final = Domain(ZONE, "use1-az4")
@@ -72,8 +66,6 @@ report_interval_s = 0.3
 rebalance = false
 """
 
-QUICK: Final = ReconnectOptions(shortest_s=0.05, longest_s=0.5)
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
@@ -81,63 +73,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
     (tmp_path / "fleet.toml").write_text(FLEET)
     with at_home(tmp_path) as found:
         yield found
-
-
-def provider(home: Home) -> Process:
-    words = ("--fleet", "fleet.toml", "--state", "sim.db", "--listen", "127.0.0.1:0")
-    return home.start("provider", "provider", "sim", *words)
-
-
-def shard(
-    home: Home, name: str, sim: Process, *coordinators: str, listen: str = "127.0.0.1:0"
-) -> Process:
-    told = [word for address in coordinators for word in ("--coordinator", address)]
-    words = ("--id", name, "--provider", f"sim={sim.grpc}", "--listen", listen, *told)
-    return home.start("shard", "shard", *words, "--http", "127.0.0.1:0", "--insecure")
-
-
-def needs(machines: int, cluster: str) -> list[Need]:
-    return [
-        Need(
-            cluster=ClusterId(cluster),
-            profile=NeedProfile(priority=100),
-            aggregate={"cpu": machines * 2_000},
-            min_unit={"cpu": 2_000},
-        )
-    ]
-
-
-@asynccontextmanager
-async def connected(process: Process, cluster: str) -> AsyncIterator[SessionClient]:
-    """A cluster with a session, which comes back by itself."""
-    tools = ClientTools(reconnect=QUICK, rollup_every_s=0.3)
-    client = SessionClient(cluster, process.grpc, Plaintext(), Hands(), tools=tools)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(client.run())
-        try:
-            yield client
-        finally:
-            running.cancel()
-
-
-async def machines(process: Process, *states: State) -> set[str]:
-    """Those that a shard has."""
-    async with open_channel(process.grpc, Plaintext()) as channel:
-        remote = RemoteShard(channel, name="shard")
-        query = MachineQuery(states=states)
-        return {row.id async for rows in remote.machines(query) for row in rows.rows}
-
-
-def serves(process: Process, count: int) -> Callable[[], Awaitable[bool]]:
-    async def said() -> bool:
-        return len(await machines(process, State.CONFIGURED)) == count
-
-    return said
-
-
-async def rows(dialer: CoordinatorDialer) -> dict[str, ShardRow]:
-    found = await dialer.ask(lambda remote: remote.shards(ShardQuery()))
-    return {row.id: row for row in found.rows}
 
 
 async def held(dialer: CoordinatorDialer) -> dict[str, str]:
@@ -150,15 +85,6 @@ async def held(dialer: CoordinatorDialer) -> dict[str, str]:
 def to_move(to: str) -> Callable[[RemoteCoordinator], Awaitable[CoordinatorDone]]:
     """The question that moves the western zone."""
     return lambda remote: remote.move_domain(MoveDomainRequest(key=ZONE, value=WEST.value, to=to))
-
-
-def heard(dialer: CoordinatorDialer, *names: str) -> Callable[[], Awaitable[bool]]:
-    async def said() -> bool:
-        return {name for name, row in (await rows(dialer)).items() if row.last_heartbeat_ns} >= {
-            *names
-        }
-
-    return said
 
 
 def owns(dialer: CoordinatorDialer, **zones: str) -> Callable[[], Awaitable[bool]]:
@@ -272,29 +198,6 @@ def test_membership_that_was_lost_comes_back_with_the_next_heartbeat(home: Home)
             assert again.metric("mainstay_coordinator_conflicts") == 0
 
     asyncio.run(scenario())
-
-
-class Owners:
-    """Looks, as often as it can, whether two shards have one machine."""
-
-    def __init__(self) -> None:
-        self.giver: Process | None = None
-        self.getter: Process | None = None
-        self.looks = 0
-
-    async def watch(self) -> None:
-        while True:
-            giver, getter = self.giver, self.getter
-            try:
-                if giver is not None and getter is not None:
-                    # In this order: what goes from one to the other is never seen twice.
-                    taken = await machines(getter)
-                    both = taken & await machines(giver)
-                    assert both == set(), both
-                    self.looks += 1
-            except Unavailable:
-                pass  # one of them is dead at this moment
-            await asyncio.sleep(0.02)
 
 
 def test_a_domain_moves_between_two_shards_and_every_machine_has_one_owner_whoever_dies(
