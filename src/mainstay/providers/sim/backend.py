@@ -39,7 +39,10 @@ class SimBackend(Backend):
     @override
     async def adopt(self, known: Sequence[Job]) -> None:
         hosts = {job.slot: job.machine.host for job in known}
-        self.cloud.populate({slot: host.ref if host else "" for slot, host in hosts.items()})
+        self.cloud.populate(
+            {slot: host.ref if host else "" for slot, host in hosts.items()},
+            {job.slot: job.machine.id for job in known},
+        )
 
     @override
     async def slots(self) -> Sequence[Slot]:
@@ -63,7 +66,7 @@ class SimBackend(Backend):
         await self._step(Call.CREATE, job)
         if self.cloud.spec.selectors and CREATE_FAULT_LABEL in job.machine.profile.labels:
             raise NoCapacity("simulated fault: create=error")
-        return Host(self.cloud.launch(job.slot, job.operation))
+        return Host(self.cloud.launch(job.slot, job.operation, job.machine.id))
 
     @override
     async def configure(self, job: Job, cluster: ClusterId, blob: bytes) -> None:
@@ -85,6 +88,8 @@ class SimBackend(Backend):
     @override
     async def drain(self, job: Job, grace_s: int) -> None:
         await self._step(Call.DRAIN, job)
+        if self.cloud.spec.holds_grace:
+            await asyncio.sleep(grace_s)
         if self.cloud.spec.selectors and job.machine.cluster == "fault-drain-error":
             raise NoCapacity("simulated fault: fault-drain-error")
         self._must_be_there(job)

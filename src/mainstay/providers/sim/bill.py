@@ -32,12 +32,28 @@ class Line:
     until_s: Fraction | None = None
     """When it was given back or lost; None while it runs."""
 
+    machine: str = ""
+    """Whose host it is; empty when that was not said."""
+
     def dollars(self, now_s: Fraction) -> Fraction:
         """What it has cost until now, exactly."""
         end = self.until_s if self.until_s is not None else now_s
         least = self.since_s + SECONDS_MIN
         seconds = max(end, least) - self.charged_to_s
         return self.charged + self.dollars_per_hour * max(seconds, Fraction(0)) / _HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A change of the bill."""
+
+    host: str
+    machine: str
+    at_s: float
+    """Of an end: until when it is paid for."""
+
+    dollars_per_hour: float | None
+    """From then on; None: nothing any more."""
 
 
 def _nowhere(_: str) -> None:
@@ -52,13 +68,18 @@ class Bill:
     journal: Callable[[str], None] = _nowhere
     """Told one line of text for each change."""
 
-    def open(self, host: str, dollars_per_hour: float, *, now_s: float) -> None:
+    marks: list[Mark] = field(default_factory=list)
+    """Every change, in order."""
+
+    def open(self, host: str, dollars_per_hour: float, *, now_s: float, machine: str = "") -> None:
         """A host runs from now on."""
         if host in self.lines:
             raise Rejected(f"host is on the bill already: {host}")
         now = _exact(now_s)
-        self.lines[host] = Line(host, now, _exact(dollars_per_hour), charged_to_s=now)
-        self._write("open", host, dollars_per_hour, now_s)
+        price = _exact(dollars_per_hour)
+        self.lines[host] = Line(host, now, price, charged_to_s=now, machine=machine)
+        self.marks.append(Mark(host, machine, now_s, dollars_per_hour))
+        self._write("open", host, dollars_per_hour, now_s, machine)
 
     def reprice(self, host: str, dollars_per_hour: float, *, now_s: float) -> None:
         """From now on it costs something else; what it has cost stays."""
@@ -66,12 +87,15 @@ class Bill:
         now = _exact(now_s)
         line.charged += line.dollars_per_hour * (now - line.charged_to_s) / _HOUR
         line.charged_to_s, line.dollars_per_hour = now, _exact(dollars_per_hour)
+        self.marks.append(Mark(host, line.machine, now_s, dollars_per_hour))
         self._write("reprice", host, dollars_per_hour, now_s)
 
     def close(self, host: str, *, now_s: float) -> None:
         """It runs no more."""
         line = self._running(host)
         line.until_s = _exact(now_s)
+        paid_until_s = max(now_s, float(line.since_s + SECONDS_MIN))
+        self.marks.append(Mark(host, line.machine, paid_until_s, None))
         self._write("close", host, float(line.dollars_per_hour), now_s)
 
     def cents(self, *, now_s: float) -> dict[str, int]:
@@ -88,8 +112,11 @@ class Bill:
         line = self.lines.get(host)
         return line is not None and line.until_s is None
 
-    def _write(self, what: str, host: str, dollars_per_hour: float, now_s: float) -> None:
-        self.journal(json.dumps([what, host, dollars_per_hour, now_s]))
+    def _write(
+        self, what: str, host: str, dollars_per_hour: float, now_s: float, machine: str = ""
+    ) -> None:
+        named = [machine] if machine else []
+        self.journal(json.dumps([what, host, dollars_per_hour, now_s, *named]))
 
     def _running(self, host: str) -> Line:
         line = self.lines.get(host)
@@ -121,9 +148,9 @@ def replayed(lines: Iterable[str]) -> Bill:
     """The bill that these lines of a journal tell of."""
     bill = Bill()
     for line in lines:
-        what, host, dollars_per_hour, now_s = json.loads(line)
+        what, host, dollars_per_hour, now_s, *machine = json.loads(line)
         if what == "open":
-            bill.open(host, dollars_per_hour, now_s=now_s)
+            bill.open(host, dollars_per_hour, now_s=now_s, machine="".join(machine))
         elif what == "reprice":
             bill.reprice(host, dollars_per_hour, now_s=now_s)
         else:

@@ -75,13 +75,16 @@ class Cloud:
         """The dice for one purpose."""
         return Random("/".join(map(str, (self.spec.seed, *about))))
 
-    def populate(self, known: Mapping[str, str]) -> None:
-        """Begin: with the hosts known from before a restart, by slot, and what is held anyway."""
+    def populate(self, known: Mapping[str, str], machines: Mapping[str, str]) -> None:
+        """Begin: with the hosts known from before a restart, by slot, and what is held anyway.
+
+        `machines` are those that are known, by slot; the first of a slot is called as it is.
+        """
         for name, slot in self._slots.items():
             host = known.get(name, slot.host)
             self._slots[name] = dataclasses.replace(slot, host=host)
             if host:
-                self._put(host, name, "")
+                self._put(host, name, "", machines.get(name, name))
 
     def refuse(self, slot: str) -> None:
         """Say no to a Create for which there is no stock or no quota."""
@@ -100,8 +103,8 @@ class Cloud:
             self.struck(Fault.STOCK_OUT)
             raise NoCapacity(f"no spot capacity in zone {zone}")
 
-    def launch(self, slot: str, operation: str) -> str:
-        """Make a host; the same operation gets the same one."""
+    def launch(self, slot: str, operation: str, machine: str) -> str:
+        """Make a host for a machine; the same operation gets the same one."""
         there = self._slots[slot]
         if there.host:
             if self._hosts[there.host].operation != operation:
@@ -109,7 +112,7 @@ class Cloud:
             return there.host
         host = f"i-{hashlib.blake2b(f'{self.spec.seed}/{operation}'.encode()).hexdigest()[:17]}"
         self._slots[slot] = dataclasses.replace(there, host=host)
-        self._put(host, slot, operation)
+        self._put(host, slot, operation, machine)
         return host
 
     def terminate(self, slot: str) -> None:
@@ -152,14 +155,14 @@ class Cloud:
             elif there.loss_due <= 0.0:
                 self.lose(host, Fault.LOSS)
 
-    def _put(self, host: str, slot: str, operation: str) -> None:
+    def _put(self, host: str, slot: str, operation: str, machine: str) -> None:
         now, there = self._clock.now_s(), self._slots[slot]
         fate = self.random("fate", host)
         due = (fate.expovariate(1.0), fate.expovariate(1.0))
         self._hosts[host] = _Host(slot, now, operation, *due)
         self._by_type[there.profile.instance_type] += 1
         if not self.bill.is_running(host):
-            self.bill.open(host, there.price_per_hour, now_s=now)
+            self.bill.open(host, there.price_per_hour, now_s=now, machine=machine)
 
     def _remove(self, host: str) -> None:
         slot = self._hosts.pop(host).slot

@@ -33,7 +33,9 @@ _CAPACITY: Final[Mapping[str, CapacityType]] = MappingProxyType(
     {str(kind): kind for kind in CapacityType if kind is not CapacityType.UNSPECIFIED}
 )
 _POOL_KEYS: Final = frozenset({"capacity", "slots", "type", "zone"})
-_FILE_KEYS: Final = frozenset({"name", "pool", "latency_s", "timeout_s", "fault_slots"})
+_FILE_KEYS: Final = frozenset(
+    {"name", "pool", "latency_s", "timeout_s", "fault_slots", "holds_grace"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def read_fleet(path: Path, seed: int) -> Fleet:
         name=str(told.get("name", "sim")),
         latencies=_latencies(_times(told.get("latency_s", {}), "latency_s")),
         selectors=faulty > 0,
+        holds_grace=told.get("holds_grace") is True,
     )
     options = Options(step_timeouts_s={**STEP_TIMEOUTS_S, **timeouts}, ready_poll_s=0.1)
     return Fleet(spec, options if faulty else dataclasses.replace(options, ready_poll_s=2.0))

@@ -19,6 +19,7 @@ from mainstay.providers.sim.bill import Bill
 from mainstay.providers.sim.cloud import Cloud
 from mainstay.providers.sim.faults import Fault, Faults
 from mainstay.providers.sim.faulty import FaultyCalls
+from mainstay.providers.sim.meter import SimMeter
 from mainstay.providers.sim.spec import SimSpec
 from mainstay.runtime.clock import Clock
 
@@ -34,6 +35,9 @@ class Sim:
 
     provider: LocalProvider
     """What a shard in this process calls."""
+
+    meter: SimMeter
+    """Says when it charges."""
 
     def change(self, settings: Mapping[str, str]) -> Faults:
         """Change faults while it runs, as people write them; all settings are taken, or none."""
@@ -74,4 +78,4 @@ async def simulated(
         metrics=metrics,
     ) as server:
         calls = FaultyCalls(server, cloud)
-        yield Sim(cloud, server, calls, LocalProvider(calls))
+        yield Sim(cloud, server, calls, LocalProvider(calls), SimMeter(cloud.bill))

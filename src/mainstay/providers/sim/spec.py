@@ -63,6 +63,9 @@ class SimSpec:
     faults: Faults = field(default_factory=Faults)
     """What goes wrong from the start."""
 
+    holds_grace: bool = False
+    """Whether a drain takes all of its grace, as if workloads used every second of it."""
+
     selectors: bool = False
     """Whether clusters named `fault-...` bring about what they are named for."""
 

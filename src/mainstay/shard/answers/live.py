@@ -10,6 +10,7 @@ from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.runtime.clock import Clock
+from mainstay.shard.answers.money import MoneyFacts, facts_of
 from mainstay.shard.answers.view import Activity
 from mainstay.shard.controls import Control, ControlKind, Controls
 from mainstay.shard.demand import DemandBook
@@ -19,6 +20,7 @@ from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.ledger import Ledger
+from mainstay.shard.money.metering import Money
 from mainstay.shard.orders import Disposed
 from mainstay.shard.outcomes import Disposition
 from mainstay.shard.reconcile import Reconciler
@@ -45,6 +47,7 @@ class LiveShard:
     executor: Executor
     journal: ShardJournal
     clock: Clock
+    money_: Money
 
     @property
     def published(self) -> Published | None:
@@ -87,6 +90,16 @@ class LiveShard:
             queued=sum(self.executor.depth.values()),
             in_flight=sum(self.executor.in_flight.values()),
             actions_per_minute=float(len(done)),
+        )
+
+    def money(self) -> MoneyFacts:
+        """What it costs and has cost, now."""
+        book = self.money_.book
+        return facts_of(
+            book.account,
+            since_s=book.since_s,
+            at_s=self.clock.now_s(),
+            as_seen=self.money_.as_seen,
         )
 
     def set_control(

@@ -247,6 +247,9 @@ def _action_row(record: Disposed) -> ActionRow:
         detail=record.detail,
         seconds=record.seconds,
         price_per_hour=order.price_per_hour,
+        saved_per_hour=order.saved_per_hour,
+        at_risk_dollars=order.at_risk_dollars if math.isfinite(order.at_risk_dollars) else 0.0,
+        pinned=math.isinf(order.at_risk_dollars),
     )
 
 

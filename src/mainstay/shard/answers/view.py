@@ -36,6 +36,8 @@ from mainstay.model.views import (
     ControlRows,
     MachineQuery,
     MachineRows,
+    MoneyQuery,
+    MoneyRows,
     NeedQuery,
     NeedRows,
     ProviderQuery,
@@ -51,6 +53,7 @@ from mainstay.shard import shortfalls
 from mainstay.shard.answers.clusters import cluster_rows
 from mainstay.shard.answers.explain import explain
 from mainstay.shard.answers.inspect import inspect
+from mainstay.shard.answers.money import MoneyFacts, money_rows, whole
 from mainstay.shard.answers.rows import (
     action_rows,
     machine_chunks,
@@ -121,6 +124,9 @@ class Facts(Protocol):
 
     def activity(self) -> Activity:
         """How busy it is."""
+
+    def money(self) -> MoneyFacts:
+        """What it costs and has cost."""
 
 
 class Live(Facts, Protocol):
@@ -215,6 +221,11 @@ class ShardView:
         """All of it in a few numbers."""
         return await self._aside(self._summed_up())
 
+    async def money(self, query: MoneyQuery) -> MoneyRows:
+        """What it costs and has cost."""
+        facts, stamp = self._shard.money(), self._stamp()
+        return await self._aside(lambda: money_rows(facts, query, stamp))
+
     async def explain(self, question: Question) -> Explanation:
         """Why. On the last plan; what takes too long is left out, and that is said."""
         plan, stamp = self._plan(), self._stamp()
@@ -261,6 +272,7 @@ class ShardView:
         providers = tuple(map(provider_row, sorted(shard.providers(), key=lambda p: p.name)))
         connected = len(shard.sessions())
         epoch, not_acting, controls = shard.epoch, shard.not_acting(), len(shard.controls())
+        money = shard.money()
         held = sum(1 for count in shard.held_rollups().values() if count)
 
         def summed_up() -> Summary:
@@ -284,6 +296,8 @@ class ShardView:
                 controls=controls,
                 held_rollups=held,
                 providers=providers,
+                money=whole(money),
+                money_since_s=money.since_s,
             )
 
         return summed_up

@@ -1,0 +1,116 @@
+"""What everything costs, as people ask for it: the whole, and cut in one of three ways."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mainstay.model.errors import Rejected
+from mainstay.model.views import MoneyQuery, MoneyRow, MoneyRows, Stamp
+from mainstay.shard.money.account import (
+    Account,
+    Amount,
+    Cell,
+    Rate,
+    Use,
+    in_nano_dollars,
+    nanoseconds,
+)
+
+NOBODY: Final = "(nobody)"
+
+BY: Final[Mapping[str, Callable[[Cell], str]]] = {
+    "cluster": lambda cell: cell.cluster or NOBODY,
+    "type": lambda cell: cell.instance_type,
+    "class": lambda cell: str(cell.capacity),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyFacts:
+    """The sums of a shard at one moment, frozen."""
+
+    since_s: float = 0.0
+    at_s: float = 0.0
+    amounts: Mapping[Cell, Amount]
+    rates: Mapping[Cell, Rate]
+    as_seen: tuple[str, ...] = ()
+
+
+def facts_of(
+    account: Account, *, since_s: float, at_s: float, as_seen: tuple[str, ...] = ()
+) -> MoneyFacts:
+    """How an account stands at a moment."""
+    return MoneyFacts(
+        since_s=since_s,
+        at_s=at_s,
+        amounts=account.amounts(nanoseconds(at_s)),
+        rates=dict(account.rates()),
+        as_seen=as_seen,
+    )
+
+
+def money_rows(facts: MoneyFacts, query: MoneyQuery, stamp: Stamp) -> MoneyRows:
+    """The whole and its parts. Every cell is rounded by itself, so that any cut adds up."""
+    if query.by and query.by not in BY:
+        raise Rejected(f"money is told by {', '.join(BY)}: {query.by[:80]!r}")
+    parts: defaultdict[str, list[_Sums]] = defaultdict(list)
+    cells = [(cell, _sums(cell, facts)) for cell in facts.amounts]
+    if query.by:
+        for cell, sums in cells:
+            parts[BY[query.by](cell)].append(sums)
+    rows = [_added(named, name) for name, named in parts.items()]
+    return MoneyRows(
+        stamp=stamp,
+        since_s=facts.since_s,
+        at_s=facts.at_s,
+        by=query.by,
+        total=_added([sums for _, sums in cells]),
+        rows=tuple(sorted(rows, key=lambda row: (-row.spent, -row.spend_per_hour, row.name))),
+        as_seen=facts.as_seen,
+    )
+
+
+def whole(facts: MoneyFacts) -> MoneyRow:
+    """All of it in one row."""
+    return _added([_sums(cell, facts) for cell in facts.amounts])
+
+
+class _Sums(NamedTuple):
+    """A MoneyRow without its name: there are thousands of them."""
+
+    hosts: int = 0
+    spend_per_hour: int = 0
+    spent: int = 0
+    idle_per_hour: int = 0
+    idle: int = 0
+    unclaimed_per_hour: int = 0
+    unclaimed: int = 0
+    saving_per_hour: int = 0
+    saving: int = 0
+    unpriced_per_hour: int = 0
+    unpriced: int = 0
+
+
+def _added(rows: Sequence[_Sums], name: str = "") -> MoneyRow:
+    sums = _Sums(*map(sum, zip(*rows, strict=True))) if rows else _Sums()
+    return MoneyRow(name=name, **sums._asdict())
+
+
+def _sums(cell: Cell, facts: MoneyFacts) -> _Sums:
+    amount, rate = facts.amounts[cell], facts.rates.get(cell, Rate())
+    spent, compared = in_nano_dollars(amount.spent), in_nano_dollars(amount.compared)
+    idle, unclaimed = cell.use is Use.IDLE, cell.use is Use.UNCLAIMED
+    return _Sums(
+        hosts=rate.hosts,
+        spend_per_hour=rate.spend,
+        spent=spent,
+        idle_per_hour=rate.spend if idle else 0,
+        idle=spent if idle else 0,
+        unclaimed_per_hour=rate.spend if unclaimed else 0,
+        unclaimed=spent if unclaimed else 0,
+        saving_per_hour=rate.on_demand - rate.compared,
+        saving=in_nano_dollars(amount.on_demand) - compared,
+        unpriced_per_hour=rate.spend - rate.compared,
+        unpriced=spent - compared,
+    )

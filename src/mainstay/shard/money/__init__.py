@@ -1,0 +1,1 @@
+"""What machines cost: exact sums that follow changes, kept over a restart."""
