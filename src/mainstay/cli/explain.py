@@ -1,18 +1,20 @@
-"""`mainstay explain`: why a need, a gang, a machine or a cluster stands as it does."""
+"""`mainstay explain`: why a need, gang, machine, cluster or allocation stands as it does."""
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 
 from mainstay.cli import exits, servers
 from mainstay.cli.options import Option, takes
-from mainstay.cli.output import Format
+from mainstay.cli.output import Format, OutputOption
 from mainstay.model.questions import About, Explanation, Question
 
 if TYPE_CHECKING:
+    from mainstay.cli.client import Client
     from mainstay.wire.shard_view_client import RemoteShard
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -89,6 +91,48 @@ def cluster(
     return _answer(Question(about=About.CLUSTER, name=name), given)
 
 
+@app.command()
+def allocation(
+    name: Annotated[str, typer.Argument(metavar="ALLOCATION", help="Its id.")],
+    form: OutputOption = Format.TABLE,
+    server: Annotated[
+        str | None,
+        typer.Option("--server", help="The API; else MAINSTAY_SERVER, else this machine."),
+    ] = None,
+) -> int:
+    """What an allocation waits for, what blocks it, its timeline, its proof, its bill."""
+    from mainstay.cli.allocation_told import allocation_sentences
+    from mainstay.cli.client import client
+
+    api = client("tenant", server)
+    shown = api.get(f"/allocations/{quote(name, safe='')}")
+    timeline = api.get(f"/allocations/{quote(name, safe='')}/timeline")
+    sentences = allocation_sentences(shown, timeline, _bills(api, shown))
+    if form in {Format.JSON, Format.YAML}:
+        moments, told = timeline["moments"], list(sentences)
+        _write_data([{"allocation": shown, "timeline": moments, "sentences": told}], form)
+    else:
+        _print_lines(sentences)
+    return exits.DONE
+
+
+def months_between(first: str, last: str) -> list[str]:
+    """Every month from one to another, both such as 2026-11."""
+    (year, month), (end_year, end_month) = (map(int, each.split("-")) for each in (first, last))
+    numbers = range(year * 12 + month - 1, end_year * 12 + end_month)
+    return [f"{number // 12}-{number % 12 + 1:02}" for number in numbers]
+
+
+def _bills(api: "Client", shown: Mapping[str, Any]) -> list[Any]:
+    """The statements of every month in which it was paid for."""
+    if not shown["active_at"]:
+        return []
+    ended = shown["releasing_at"]
+    last = api.get("/billing/statement", month=ended[:7] if ended else None)
+    earlier = months_between(shown["active_at"][:7], last["month"])[:-1]
+    return [*(api.get("/billing/statement", month=month) for month in earlier), last]
+
+
 def _answer(question: Question, given: Mapping[str, Any]) -> int:
     async def asked(shard: "RemoteShard") -> Explanation:
         return await shard.explain(question)
@@ -97,12 +141,8 @@ def _answer(question: Question, given: Mapping[str, Any]) -> int:
     answers = servers.known_to_some(servers.ask(found, asked))
     told = [answer.value for answer in answers.given]
     match given["form"]:
-        case Format.JSON:
-            sys.stdout.write(json.dumps([_document(each) for each in told], indent=2) + "\n")
-        case Format.YAML:
-            import yaml
-
-            sys.stdout.write(yaml.safe_dump([_document(each) for each in told], sort_keys=False))
+        case Format.JSON | Format.YAML:
+            _write_data([_document(each) for each in told], given["form"])
         case _:
             for each in told:
                 _print(each, several=len(found) > 1)
@@ -122,6 +162,19 @@ def _document(told: Explanation) -> dict[str, object]:
 def _print(told: Explanation, *, several: bool) -> None:
     if several:
         sys.stdout.write(f"Shard {told.stamp.shard}, cycle {told.stamp.cycle}:\n")
-    for sentence in told.sentences:
+    _print_lines(told.sentences)
+
+
+def _print_lines(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
         line = "".join(each if each.isprintable() else "?" for each in sentence)
         sys.stdout.write(line + "\n")
+
+
+def _write_data(documents: Sequence[Mapping[str, Any]], form: Format) -> None:
+    if form is Format.JSON:
+        sys.stdout.write(json.dumps(documents, indent=2) + "\n")
+        return
+    import yaml
+
+    sys.stdout.write(yaml.safe_dump(list(documents), sort_keys=False))

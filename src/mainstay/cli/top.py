@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from mainstay.cli import exits, servers
 from mainstay.cli.options import Option, takes
-from mainstay.cli.words import age, dollars
+from mainstay.cli.words import age, dollars, of_nanos
 from mainstay.model.action import ActionKind
 from mainstay.model.errors import MainstayError
 from mainstay.model.state import State
@@ -34,27 +34,37 @@ BAR: Final = 30
     *servers.SERVER,
 )
 def top(**given: Any) -> int:
-    """Machines by state, needs unmet, cycle time, actions, providers, sessions, spend."""
+    """Machines by state, needs unmet, cycle time, actions, providers, sessions, spend.
+
+    On a terminal: o overview, n needs unmet, c clusters, a actions, s shortfalls, p providers,
+    k coordinator; f freezes, + and - change the pace, arrows scroll, q quits.
+    """
     found = servers.find_servers(given)
     if given["once"]:
         answers = servers.ask(found, lambda shard: shard.summary(SummaryQuery()))
         sys.stdout.write(screen([answer.value for answer in answers.given]))
         return answers.exit_code
     with contextlib.suppress(KeyboardInterrupt):
-        _live(found, given["interval"])
+        _live(found, given)
     return exits.DONE
 
 
-def _live(found: "Sequence[Server]", interval_s: float) -> None:
+def _live(found: "Sequence[Server]", given: Mapping[str, Any]) -> None:
+    interval_s = given["interval"]
     if not sys.stdout.isatty():
         asyncio.run(_looked(found, interval_s, print_plain))
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+    from mainstay.cli import top_live
+    from mainstay.cli.top_views import Fleet, coordinators_here
 
-    with Live(console=Console(), screen=True, auto_refresh=False) as live:
-        asyncio.run(_looked(found, interval_s, lambda text: live.update(Text(text), refresh=True)))
+    fleet = Fleet(tuple(found), coordinators_here(given))
+    asyncio.run(top_live.watch(fleet, interval_s, lambda: _once(found), SystemClock().now_s))
+
+
+async def _once(found: "Sequence[Server]") -> str:
+    answers = await servers.ask_all(found, lambda shard: shard.summary(SummaryQuery()))
+    missing = [error.message for error in answers.missing]
+    return screen([answer.value for answer in answers.given], missing)
 
 
 def print_plain(text: str) -> None:
@@ -66,9 +76,7 @@ def print_plain(text: str) -> None:
 async def _looked(found: "Sequence[Server]", interval_s: float, show: Any) -> None:
     while True:
         try:
-            answers = await servers.ask_all(found, lambda shard: shard.summary(SummaryQuery()))
-            missing = [error.message for error in answers.missing]
-            show(screen([answer.value for answer in answers.given], missing))
+            show(await _once(found))
         except MainstayError as error:
             show(f"{error.message}: {error.what_to_do}\n")
         await asyncio.sleep(interval_s)
@@ -109,6 +117,7 @@ def _lines(told: Summary, now_s: float) -> Iterator[str]:
         f" {told.in_flight:,} in flight"
     )
     yield f"spend     {_spend(told)}"
+    yield f"money     {_money(told, now_s)}"
     yield ""
     yield from _providers(told, now_s)
 
@@ -133,6 +142,16 @@ def _spend(told: Summary) -> str:
     by_state = told.spend_per_hour
     idle = by_state.get(str(State.IDLE), 0.0)
     return f"${dollars(sum(by_state.values()))} per hour, ${dollars(idle)} of it idle"
+
+
+def _money(told: Summary, now_s: float) -> str:
+    money = told.money
+    waste = of_nanos(money.idle + money.unclaimed)
+    counted = age(now_s - told.money_since_s) if told.money_since_s else "no time"
+    return (
+        f"${of_nanos(money.spent)} in {counted}, ${waste} of it waste,"
+        f" ${of_nanos(money.saving)} less than on demand"
+    )
 
 
 def _providers(told: Summary, now_s: float) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 What is told of a need is a certificate (docs/explanation/reasons.md). The funnel costs a few passes
 over the columns of the snapshot; relaxations take up to mainstay.engine.relax.DECISIONS_MAX further
-decisions, and may be left out.
+decisions, which share what they can, and may be left out.
 """
 
 import math
@@ -180,7 +180,7 @@ def explain_machine(plan: Plan, machine: MachineId) -> MachineReport:
         zone=profile.zone,
         price_per_hour=snapshot.price_per_hour.item(row),
         standing=_standing(plan, row, action),
-        claimed_by=None if owner < 0 else plan.needs[owner].ref,
+        claimed_by=None if owner < 0 else plan.walk.need_at(owner).ref,
         priority=_priority(plan, row) if configured else None,
         action=action,
         hold_until=_hold_until(plan, row) if state is State.IDLE and owner < 0 else None,
@@ -220,7 +220,7 @@ def _standing(plan: Plan, row: int, action: Action | None) -> Standing:
 def _priority(plan: Plan, row: int) -> int:
     owner = plan.owner.item(row)
     assigned = plan.snapshot.assignment_of(row).priority or 0
-    return assigned if owner < 0 else max(assigned, plan.needs[owner].profile.priority)
+    return assigned if owner < 0 else max(assigned, plan.walk.need_at(owner).profile.priority)
 
 
 def _hold_until(plan: Plan, row: int) -> float | None:

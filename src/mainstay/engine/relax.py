@@ -17,18 +17,15 @@ from mainstay.engine.certificate import (
     Fewer,
     Filter,
     HigherPriority,
-    MoreQuota,
     Relaxation,
     SmallerUnit,
     SoftSpread,
     Wait,
     Widen,
 )
-from mainstay.engine.decide import decide
 from mainstay.engine.funnel import Mask, Reach, Sieve
 from mainstay.engine.lookup import Topic, wanted
-from mainstay.engine.trial import Trial, attempt, memory_before, pieces, relaxation
-from mainstay.engine.usage import cluster_use, place_use
+from mainstay.engine.trial import Ground, memory_before, pieces
 from mainstay.model.assignment import PRIORITY_MAX
 from mainstay.model.need import Operator, Requirement
 from mainstay.model.resources import Units, add, covers
@@ -39,8 +36,8 @@ REQUIREMENTS_TRIED: Final = 4
 VALUES_TRIED: Final = 3
 """Ways to widen one requirement."""
 
-FEWER_TRIED: Final = 12
-PRIORITIES_TRIED: Final = 6
+FEWER_TRIED: Final = 4
+PRIORITIES_TRIED: Final = 4
 
 DECISIONS_MAX: Final = (
     2 + REQUIREMENTS_TRIED * (VALUES_TRIED + 1) + 1 + FEWER_TRIED + 2 + PRIORITIES_TRIED
@@ -55,22 +52,22 @@ class Bench:
     """Tries changes and keeps what admits the need."""
 
     def __init__(self, topic: Topic) -> None:
-        self._topic = topic
-        self._last: tuple[Change, Trial] | None = None
+        self.ground = Ground(topic)
+        self._last: Relaxation | None = None
         self.found: list[Relaxation] = []
 
     def admits(self, change: Change) -> bool:
         """Whether the need is admitted under a change."""
-        trial = attempt(self._topic, change)
+        trial = self.ground.attempt(change)
         if trial is not None:
-            self._last = change, trial
+            self._last = trial
         return trial is not None
 
     def keep(self, change: Change | None = None) -> None:
         """The last change that was admitted is an answer; told in other words if given."""
         if self._last is not None:
-            tried, trial = self._last
-            self.found.append(relaxation(self._topic, change or tried, trial))
+            tried = self._last
+            self.found.append(tried if change is None else replace(tried, change=change))
             self._last = None
 
     def keep_first(self, changes: Iterator[Change]) -> bool:
@@ -90,7 +87,7 @@ def relaxations(reach: Reach) -> tuple[Relaxation, ...]:
     _requirements(reach, bench)
     bench.keep_first(_smaller_unit(reach))
     _fewer(reach, bench)
-    bench.keep_first(_more_quota(reach))
+    bench.keep_first(_more_quota(reach, bench.ground))
     _higher_priority(reach, bench)
     order = {kind: place for place, kind in enumerate(CHANGES)}
     found = sorted(bench.found, key=lambda r: (order[type(r.change)], r.price_per_hour))
@@ -212,38 +209,30 @@ def largest(
 ) -> tuple[int, int]:
     """A number that is admitted (0 if none was found) and a larger one that is not.
 
-    `total` is known not to be. The guess and its successor are tried first, then halves: the two
-    are neighbours unless `tries` run out.
+    `total` is known not to be. The guess is tried first, then its neighbour, then twice as far
+    from it each time until the answer turns, then halves: the two are neighbours unless `tries`
+    run out.
     """
     admitted, refused = 0, total
-    first = [guess, guess + 1]
+    number, step = min(max(guess, 1), total - 1), 1
     while refused - admitted > 1 and tries:
-        inside = [number for number in first if admitted < number < refused]
-        number = inside[0] if inside else (admitted + refused) // 2
         tries -= 1
         if is_admitted(number):
             admitted = number
         else:
             refused = number
+        further = admitted + step if refused == total else refused - step
+        turned = admitted and refused < total
+        number = (admitted + refused) // 2 if turned else min(max(further, 1), total - 1)
+        step *= 2
     return admitted, refused
 
 
-def _more_quota(reach: Reach) -> Iterator[Change]:
+def _more_quota(reach: Reach, ground: Ground) -> Iterator[Change]:
     """As many more as would be used if there were no limit: one decision to learn that number."""
     if not reach.is_limited:
         return
-    topic, demand = reach.topic, reach.topic.plan.demand
-    free = replace(
-        demand.quota,
-        machines={c: held for c, held in demand.quota.machines.items() if c != topic.need.cluster},
-        slots={},
-    )
-    plan, memory = topic.plan, memory_before(topic.plan)
-    loose = decide(plan.snapshot, replace(demand, quota=free), memory, plan.policy, 0.0)
-    held = demand.quota.machines.get(topic.need.cluster)
-    more = 0 if held is None else cluster_use(loose, topic.need.cluster).planned - held
-    slots = {p: place_use(loose, p).planned - held for p, held in demand.quota.slots.items()}
-    change = MoreQuota(max(0, more), {place: n for place, n in slots.items() if n > 0})
+    change = ground.quota_used()
     if change.machines or change.slots:
         yield change
 

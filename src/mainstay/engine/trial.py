@@ -1,11 +1,20 @@
-"""A change tried: the demand as it would be, decided on again."""
+"""A change tried: the demand as it would be, decided on again.
+
+The plain form, a whole decision for each change, is tests/oracles/plain_trial.py.
+"""
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mainstay.engine.again import Recoder
+from mainstay.engine.asked import Asked
 from mainstay.engine.certificate import (
     LISTED_MAX,
     Change,
@@ -19,41 +28,229 @@ from mainstay.engine.certificate import (
     Wait,
     Widen,
 )
-from mainstay.engine.decide import decide
-from mainstay.engine.doings import ACQUISITIONS, DRAINS, doings, with_ref
-from mainstay.engine.lookup import (
-    Topic,
-    group_of,
-    places_of,
-    told_at,
-    wanted,
-)
-from mainstay.engine.plan import Demand, Memory, Plan
-from mainstay.engine.quota import Quota
+from mainstay.engine.cover import cover
+from mainstay.engine.domains import domain_sums
+from mainstay.engine.lanes import is_short
+from mainstay.engine.lookup import Topic, group_of, wanted
+from mainstay.engine.normalize import normalize
+from mainstay.engine.plan import Memory, Plan
+from mainstay.engine.preempt import preempt
+from mainstay.engine.quota import NO_QUOTA, Place, Quota
+from mainstay.engine.rows import Mask, Matrix, Walk
+from mainstay.engine.stage import Head, Stage
+from mainstay.engine.usage import cluster_use, in_place, is_free
+from mainstay.engine.world import NO_ROWS
 from mainstay.model.assignment import NeedRef
+from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, WhenUnsatisfiable
+from mainstay.model.state import State
+from mainstay.model.texts import Rows
+
+_NEARLY: Final = 1 - 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """The plan under a change, and the rows of demand that stand for the need in it."""
+class Outcome:
+    """What a decision on a changed demand comes to, as far as an explanation needs it."""
 
-    plan: Plan
-    sources: tuple[Need, ...]
+    walk: Walk
+    owner: NDArray[np.int32]
+    missing: Matrix
+    """After phase 2."""
+
+    acquired: tuple[Rows, Rows]
+    """Machines, and the place of the need of each."""
+
+    drained: tuple[Rows, Rows]
+
+    def short(self) -> set[NeedRef]:
+        """The needs that are not admitted."""
+        return {self.walk.need_at(p).ref for p in np.flatnonzero(is_short(self.missing)).tolist()}
+
+    def places_of(self, sources: Iterable[Need]) -> list[int]:
+        """Where these very rows of demand are, as they are or folded."""
+        wanted_rows = {id(source) for source in sources}
+        at = np.array([id(n) in wanted_rows for n in self.walk.asked.needs], dtype=np.bool_)
+        sure = (self.walk.need >= 0) & at[self.walk.need]
+        for number, members in enumerate(self.walk.members):
+            if at[members].any():
+                sure[self.walk.need == -1 - number] = True
+        return np.flatnonzero(sure).tolist()
+
+    def named(self, refs: set[NeedRef]) -> Mask:
+        """Which needs, by place, have one of these names."""
+        walk = self.walk
+        prints = {ref.fingerprint for ref in refs}
+        alike = np.array([p.fingerprint in prints for p in walk.asked.profiles.values])
+        found: Mask = alike[walk.profile]
+        for place in np.flatnonzero(found).tolist():
+            found[place] = walk.need_at(place).ref in refs
+        return found
 
 
-def attempt(topic: Topic, change: Change) -> Trial | None:
-    """Decide again with one change; None when the need is not admitted then either."""
-    plan = topic.plan
-    sources = changed(topic, change)
-    demand = _demand(topic, sources, _quota(topic, change))
-    # Deletions alone look at the time, and they take nothing that a need could have.
-    after = decide(plan.snapshot, demand, _memory(topic, change), plan.policy, 0.0)
-    told = told_at(after)
-    short = [place for place in places_of(after, sources) if place in told]
-    if any(told[place].unresolved for place in short):
-        return None
-    return Trial(after, sources)
+class Ground:
+    """Where the changes of one need are tried: what all these decisions share is made once.
+
+    A trial is mainstay.engine.decide.decide without what it tells of needs and idle machines.
+    """
+
+    def __init__(self, topic: Topic) -> None:
+        plan = topic.plan
+        self._topic, self._asked = topic, plan.walk.asked
+        self._memory = memory_before(plan)
+        self._recoder = Recoder(self._asked)
+        self._stage = Stage(plan)
+        at = int(plan.walk.need[topic.place])
+        self._at = [at] if at >= 0 else plan.walk.members[-1 - at].tolist()
+
+    @cached_property
+    def _short(self) -> set[NeedRef]:
+        return {told.need.ref for told in self._topic.plan.unsatisfied if told.unresolved}
+
+    def attempt(self, change: Change) -> Relaxation | None:
+        """Decide again with one change; None when the need is not admitted then either."""
+        sources = changed(self._topic, change)
+        if any(map(self._is_beyond, sources)):
+            return None
+        asked = self._recoder.changed(self._at, sources)
+        ages = dict(self._memory.gang_ages)
+        if isinstance(change, Wait):
+            ages.pop(self._topic.need.ref, None)
+        outcome = self._outcome(asked, ages, _quota(self._topic, change))
+        places = outcome.places_of(sources)
+        if is_short(outcome.missing[places]).any():
+            return None
+        return self._relaxation(change, outcome, places)
+
+    def _is_beyond(self, need: Need) -> bool:
+        """Whether all machines together, or those of any one domain, are too few for a need.
+
+        So much can be told by counting. A gang that one machine could hold is not looked at.
+        """
+        world, shapes = self._stage, self._topic.plan.snapshot.shapes
+        asked, unit = (
+            np.array([units.get(name, 0) for name in world.dimensions], dtype=np.int64)
+            for units in (need.aggregate, need.min_unit)
+        )
+        fits = shapes.matching(need.profile.requirements) & (world.alloc >= unit).all(axis=1)
+        counts = np.where(fits, world.machines_by_shape, 0)
+        keys = need.profile.same_keys
+        if not keys:
+            # In floats, which do not run over; so what is near is decided.
+            most = counts.astype(np.float64) @ world.alloc.astype(np.float64)
+            return bool((most < asked * _NEARLY).any())
+        if (world.alloc >= asked).all(axis=1).any():
+            return False
+        total, _ = domain_sums(world.domains(keys), world.alloc, counts)
+        return not (total >= asked).all(axis=1).any()
+
+    def _outcome(self, asked: Asked, ages: Mapping[NeedRef, int], quota: Quota) -> Outcome:
+        plan, world = self._topic.plan, self._stage
+        head = self._head if self._has_head and quota == NO_QUOTA else None
+        world.begin(asked)
+        walk = normalize(world, plan.walk)
+        if head is not None and head.holds(walk):
+            coverage = head.go_on(world, walk, self._parked(walk, ages))
+        else:
+            coverage = cover(world, walk, self._parked(walk, ages), quota, plan.kinds)
+        takings = preempt(world, coverage, plan.demand.heard)
+        drained = [*takings.victims, *takings.excess.items()]
+        return Outcome(
+            walk=walk,
+            owner=world.owner,
+            missing=coverage.missing,
+            acquired=(
+                np.concatenate([NO_ROWS, *(rows for rows, _ in coverage.acquired)]),
+                np.concatenate([NO_ROWS, *(places for _, places in coverage.acquired)]),
+            ),
+            drained=(
+                np.array([row for row, _ in drained], dtype=np.intp),
+                np.array([place for _, place in drained], dtype=np.intp),
+            ),
+        )
+
+    def _parked(self, walk: Walk, ages: Mapping[NeedRef, int]) -> Mask:
+        parked = np.zeros(len(walk), dtype=np.bool_)
+        for place, ref in walk.gang_refs.items() if ages else ():
+            parked[place] = self._topic.plan.policy.is_parked(ages.get(ref, 0))
+        return parked
+
+    @property
+    def _has_head(self) -> bool:
+        """Whether the needs above this one claim the same whatever it asks for.
+
+        Not when it is a gang: under another name it no longer keeps what it had.
+        """
+        topic = self._topic
+        is_plain = not topic.gangs and not topic.need.profile.same_keys
+        return is_plain and self._above > 0
+
+    @cached_property
+    def _above(self) -> int:
+        """How many needs have a higher priority."""
+        priority = -self._topic.plan.walk.priority
+        return int(np.searchsorted(priority, -self._topic.need.profile.priority))
+
+    @cached_property
+    def _head(self) -> Head:
+        """What the needs of higher priority claim in phase 1."""
+        plan, world = self._topic.plan, self._stage
+        world.begin(self._asked)
+        parked = self._parked(plan.walk, self._memory.gang_ages)
+        return Head.of(world, plan.walk, self._above, parked)
+
+    def _relaxation(self, change: Change, outcome: Outcome, places: list[int]) -> Relaxation:
+        """A change that was tried and admits the need, with its evidence."""
+        snapshot = self._topic.plan.snapshot
+        refs = {outcome.walk.need_at(place).ref for place in places}
+        named = outcome.named(refs)
+        acquired, drained = (rows[named[of]] for rows, of in (outcome.acquired, outcome.drained))
+        prices = snapshot.price_per_hour[np.concatenate([acquired, drained])]
+        displaced = outcome.short() - self._short - refs
+        return Relaxation(
+            change=change,
+            acquired=group_of(snapshot, acquired),
+            drained=group_of(snapshot, drained),
+            price_per_hour=math.fsum(prices.tolist()),
+            displaced=tuple(sorted(displaced, key=_name)[:LISTED_MAX]),
+        )
+
+    def quota_used(self) -> MoreQuota:
+        """How much more than is held would be used if there were no limit."""
+        topic, quota = self._topic, self._topic.plan.demand.quota
+        cluster = topic.need.cluster
+        others = {c: held for c, held in quota.machines.items() if c != cluster}
+        outcome = self._outcome(self._asked, self._memory.gang_ages, Quota(others, {}))
+        held = quota.machines.get(cluster)
+        more = 0 if held is None else self._machines_used(outcome, cluster) - held
+        slots = {
+            place: self._slots_used(outcome, place) - held for place, held in quota.slots.items()
+        }
+        return MoreQuota(max(0, more), {place: n for place, n in slots.items() if n > 0})
+
+    def _machines_used(self, outcome: Outcome, cluster: ClusterId) -> int:
+        """As mainstay.engine.usage.cluster_use has it planned."""
+        snapshot, walk = self._topic.plan.snapshot, outcome.walk
+        names = np.array([name == cluster for name in walk.asked.clusters], dtype=np.bool_)
+        of_cluster = np.append(names[walk.cluster], np.False_)
+        own = np.array([name == cluster for name in snapshot.clusters], dtype=np.bool_)
+        rows, places = outcome.drained
+        drained = rows[of_cluster[places]]
+        taken = is_free(snapshot) & of_cluster[outcome.owner]
+        used = cluster_use(self._topic.plan, cluster).now
+        return (
+            used
+            + int(np.count_nonzero(~own[snapshot.cluster[drained]]))
+            + int(np.count_nonzero(taken))
+        )
+
+    def _slots_used(self, outcome: Outcome, place: Place) -> int:
+        """As mainstay.engine.usage.place_use has it planned."""
+        snapshot = self._topic.plan.snapshot
+        here = in_place(snapshot, place)
+        slots = snapshot.state == State.SPECULATIVE
+        used = here & (~slots | (outcome.owner >= 0))
+        return int(np.count_nonzero(used))
 
 
 def changed(topic: Topic, change: Change) -> tuple[Need, ...]:
@@ -103,19 +300,6 @@ def _fewer(topic: Topic, change: Fewer) -> tuple[Need, ...]:
     return (replace(topic.need, aggregate=part),)
 
 
-def _demand(topic: Topic, sources: tuple[Need, ...], quota: Quota) -> Demand:
-    demand = topic.plan.demand
-    place = {id(source): number for number, source in enumerate(topic.sources)}
-    rows: list[Need] = []
-    for need in demand.needs:
-        number = place.get(id(need))
-        if number is None:
-            rows.append(need)
-        elif number < len(sources):
-            rows.append(sources[number])
-    return replace(demand, needs=in_order(rows), quota=quota)
-
-
 def in_order(rows: list[Need]) -> tuple[Need, ...]:
     """Needs in the order of mainstay.model.needs.NeedsTable.snapshot."""
     rows.sort(key=lambda n: (-n.profile.priority, n.arrival_nanos, n.cluster))
@@ -134,14 +318,6 @@ def _quota(topic: Topic, change: Change) -> Quota:
     return Quota(machines, slots)
 
 
-def _memory(topic: Topic, change: Change) -> Memory:
-    memory = memory_before(topic.plan)
-    if not isinstance(change, Wait):
-        return memory
-    ages = {ref: age for ref, age in memory.gang_ages.items() if ref != topic.need.ref}
-    return replace(memory, gang_ages=MappingProxyType(ages))
-
-
 def memory_before(plan: Plan) -> Memory:
     """What a plan tells of the memory it was made from: its gangs without hope, a cycle younger.
 
@@ -149,27 +325,6 @@ def memory_before(plan: Plan) -> Memory:
     """
     ages = {ref: age - 1 for ref, age in plan.gang_ages.items()}
     return Memory(MappingProxyType(ages), MappingProxyType({}), plan)
-
-
-def relaxation(topic: Topic, change: Change, trial: Trial) -> Relaxation:
-    """A change that was tried and admits the need, with its evidence."""
-    plan, snapshot = trial.plan, topic.plan.snapshot
-    refs = {plan.needs[place].ref for place in places_of(plan, trial.sources)}
-    found, named = doings(plan), with_ref(plan, refs)
-    acquired, drained = (found.for_needs(named, kinds) for kinds in (ACQUISITIONS, DRAINS))
-    prices = snapshot.price_per_hour[np.concatenate([acquired, drained])]
-    displaced = _short(plan) - _short(topic.plan) - refs
-    return Relaxation(
-        change=change,
-        acquired=group_of(snapshot, acquired),
-        drained=group_of(snapshot, drained),
-        price_per_hour=math.fsum(prices.tolist()),
-        displaced=tuple(sorted(displaced, key=_name)[:LISTED_MAX]),
-    )
-
-
-def _short(plan: Plan) -> set[NeedRef]:
-    return {told.need.ref for told in plan.unsatisfied if told.unresolved}
 
 
 def _name(ref: NeedRef) -> tuple[str, str, str]:

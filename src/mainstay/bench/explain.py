@@ -1,0 +1,169 @@
+"""`mainstay bench explain`: whole answers to whole questions, on two fleets where much is unmet.
+
+`crowded` is the Go reference's fleet, nearly full; `many` is its fleet of many small gangs with
+twenty times as many needs. Every question is asked of a plan that nobody has looked at yet.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from mainstay.bench import lcg, uber
+from mainstay.bench.decide import demand_of, make_cases, stocked
+from mainstay.bench.frame import Bench, resident_mb
+from mainstay.engine import kernels
+from mainstay.engine.decide import decide
+from mainstay.engine.lookup import told_at
+from mainstay.engine.plan import Demand, Memory, Plan
+from mainstay.engine.policy import Policy
+from mainstay.inventory.snapshot import Snapshot
+from mainstay.model.need import Need
+from mainstay.model.questions import About, Question
+from mainstay.model.resources import scale
+from mainstay.model.views import Stamp
+from mainstay.shard.answers.explain import explain
+
+BUDGET: Final = {"max_ms": 1000.0}
+BUDGET_SIZE: Final = 225_000
+NOW: Final = 0.0
+
+KNOWN_HASHES: Final = {225_000: "009b8ac4dca42fd9"}
+"""Of the crowded fleet, by size."""
+
+EVERY: Final = 50
+"""One of so many needs asks for far more than it did."""
+
+PLAIN_TIMES: Final = 400
+GANG_TIMES: Final = 40
+"""How much more: no rack holds such a gang."""
+
+KINDS: Final = {
+    "crowded": (About.NEED, About.GANG, About.MACHINE, About.CLUSTER),
+    "many": (About.NEED, About.MACHINE, About.CLUSTER),
+}
+"""What is asked about; the small gangs of `many` are all served."""
+
+
+def run(bench: Bench, *, machines: int, questions: int) -> None:
+    """Both fleets: what they are first, then the time of every question."""
+    bench.budget = dict(BUDGET) if machines == BUDGET_SIZE else {}
+    bench.figures["kernels"] = kernels.warm()
+    slowest = 0.0
+    for name, make in (("crowded", _crowded), ("many", _many)):
+        bench.progress(f"explain: making {machines:,} machines, {name}")
+        snapshot, demand = make(bench, machines)
+        plan = decide(snapshot, demand, Memory.empty(), Policy(), NOW)
+        told = _measure(bench, name, plan, questions)
+        bench.figures[name] = told
+        slowest = max(slowest, *(each["max_ms"] for each in told.values()))
+    bench.figures["max_ms"] = slowest
+    bench.figures["memory"] = {"rss_mb": resident_mb()}
+
+
+def _crowded(bench: Bench, machines: int) -> tuple[Snapshot, Demand]:
+    fleet = lcg.generate(machines, max(50, machines // 100), max(3, machines // 1000))
+    value = lcg.input_hash(fleet)
+    bench.expect("crowded input_hash", expected=KNOWN_HASHES.get(machines, value), actual=value)
+    snapshot = stocked(fleet).snapshot()
+    bench.expect("crowded machines", expected=machines, actual=len(snapshot.order))
+    burst = next(case.demand for case in make_cases(fleet) if case.name == "burst")
+    return snapshot, demand_of([*hungry(burst.needs)])
+
+
+def _many(bench: Bench, machines: int) -> tuple[Snapshot, Demand]:
+    full = uber.expected("uber50k")
+    share = math.ceil(machines * uber.CLUSTERS["uber50k"] / sum(full.by_state.values()))
+    share_of_clusters = share / uber.CLUSTERS["uber50k"]
+    expected = uber.expected("uber50k", share_of_clusters)
+    inventory, demand = uber.make("uber50k", share_of_clusters)
+    snapshot = inventory.snapshot()
+    total = sum(expected.by_state.values())
+    bench.expect("many machines", expected=total, actual=len(snapshot.order))
+    bench.expect("many needs", expected=expected.needs, actual=len(demand.needs))
+    return snapshot, Demand(tuple(hungry(demand.needs)), demand.heard)
+
+
+def hungry(needs: Sequence[Need]) -> Iterator[Need]:
+    """The same, but one of many asks for far more; plain needs and gangs are counted apart."""
+    seen = {False: 0, True: 0}
+    for need in needs:
+        is_gang = bool(need.profile.same_keys)
+        seen[is_gang] += 1
+        times = GANG_TIMES if is_gang else PLAIN_TIMES
+        more = seen[is_gang] % EVERY == 1
+        yield dataclasses.replace(need, aggregate=scale(need.aggregate, times)) if more else need
+
+
+def _measure(bench: Bench, name: str, plan: Plan, questions: int) -> dict[str, dict[str, float]]:
+    stamp = Stamp(shard="bench", cycle=1, at_s=NOW)
+    found: dict[str, dict[str, float]] = {}
+    for about in KINDS[name]:
+        kind = about.name.lower()
+        asked = list(_spaced(list(questions_of(plan, about)), questions))
+        bench.expect(f"{name} asks about a {kind}", expected=True, actual=bool(asked))
+        times = [
+            _ms(bench, lambda q=question: explain(unread(plan), q, stamp))  # type: ignore[misc]
+            for question in asked
+        ]
+        found[kind] = summary(times)
+        bench.samples[f"{name} {kind}"] = [round(ms, 3) for ms in times]
+        bench.progress(f"explain: {name} {kind} {found[kind]}")
+    return found
+
+
+def _ms(bench: Bench, work: Callable[[], object]) -> float:
+    start = bench.clock.elapsed_s()
+    work()
+    return (bench.clock.elapsed_s() - start) * 1000
+
+
+def summary(times: Sequence[float]) -> dict[str, float]:
+    """How many, the median, the 99th of a hundred, the longest."""
+    ordered = sorted(times)
+    parts = (("p50", 0.5), ("p99", 0.99))
+    at = {name: ordered[math.ceil(len(ordered) * part) - 1] for name, part in parts}
+    figures = {f"{name}_ms": round(ms, 3) for name, ms in at.items()}
+    return {"questions": float(len(ordered)), **figures, "max_ms": round(ordered[-1], 3)}
+
+
+def unread(plan: Plan) -> Plan:
+    """The same plan without anything that earlier questions have made of it."""
+    return dataclasses.replace(plan, walk=dataclasses.replace(plan.walk, _made={}))
+
+
+def questions_of(plan: Plan, about: About) -> Iterator[Question]:
+    """All that could be asked of a kind; of needs and gangs, those that miss something."""
+    if about is About.MACHINE:
+        for machine in plan.snapshot.machine_ids(plan.snapshot.order.astype(np.intp)):
+            yield Question(about=about, name=machine)
+    elif about is About.CLUSTER:
+        for cluster in sorted(plan.demand.heard):
+            yield Question(about=about, name=cluster)
+    else:
+        for need in _unmet(plan):
+            if bool(need.profile.same_keys) == (about is About.GANG):
+                yield Question(
+                    about=about,
+                    name=need.cluster,
+                    fingerprint=need.profile.fingerprint,
+                    group=need.group,
+                )
+
+
+def _unmet(plan: Plan) -> Iterator[Need]:
+    """The rows that miss something; of a row of folded gangs also the first gang."""
+    for place, told in told_at(plan).items():
+        if told.unresolved:
+            yield told.need
+            at = int(plan.walk.need[place])
+            if at < 0:
+                yield plan.demand.needs[int(plan.walk.members[-1 - at][0])]
+
+
+def _spaced(values: Sequence[Question], count: int) -> Iterator[Question]:
+    """So many of them, evenly."""
+    step = max(1, len(values) // count)
+    yield from values[::step][:count]

@@ -1,0 +1,125 @@
+"""`mainstay top` on a real terminal: keys, a smaller window, and the terminal as it was."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import outside
+from mainstay.cli import exits
+from tree import BIN
+
+PATIENCE_S: Final = 60.0
+HEAD: Final = "mainstay top"
+SMALL: Final = 12
+
+
+def start(home: Path, name: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, outside.ROOT / "tests" / "live_shard.py", home, name]
+    process = subprocess.Popen(
+        list(map(str, command)), env=outside.environment(PYTHONPATH=str(outside.ROOT / "tests"))
+    )
+    until = time.monotonic() + PATIENCE_S
+    while not (home / "run" / f"shard-{name}.json").exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return process
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """With two shards."""
+    folder = tmp_path_factory.mktemp("two")
+    processes = [start(folder, "s-1"), start(folder, "s-2")]
+    yield folder
+    for process in processes:
+        process.terminate()
+        process.wait()
+
+
+class Terminal:
+    """A terminal with `top` in it."""
+
+    def __init__(self, home: Path) -> None:
+        self._ours, self.theirs = pty.openpty()
+        self.resize(40, 200)
+        self.before = termios.tcgetattr(self.theirs)
+        environment = outside.environment(
+            MAINSTAY_HOME=str(home), XDG_CONFIG_HOME=str(home), NO_COLOR="1", TERM="xterm"
+        )
+        self.top = subprocess.Popen(
+            [str(BIN / "mainstay"), "top"], env=environment,
+            stdin=self.theirs, stdout=self.theirs, start_new_session=True,
+        )  # fmt: skip
+        self.shown = ""
+
+    def resize(self, lines: int, columns: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        self.shown = ""
+        os.write(self._ours, keys.encode())
+
+    def until(self, text: str) -> str:
+        """All that is shown until a text is; it fails when that takes too long."""
+        end = time.monotonic() + PATIENCE_S
+        while text not in self.shown:
+            assert time.monotonic() < end, self.shown[-2000:]
+            self.read()
+        return self.shown
+
+    def read(self) -> None:
+        if select.select([self._ours], [], [], 0.5)[0]:
+            self.shown += os.read(self._ours, 65536).decode(errors="replace")
+
+
+@pytest.fixture
+def terminal(home: Path) -> Iterator[Terminal]:
+    made = Terminal(home)
+    yield made
+    made.top.kill()
+    made.top.wait()
+
+
+def test_keys_switch_between_views_and_q_leaves_the_terminal_as_it_was(terminal: Terminal) -> None:
+    terminal.until("Shard s-2")
+    for key, seen in {
+        "n": "ASKS FOR", "c": "SESSION", "a": "ACTION", "s": "SHORTFALL", "p": "HEALTH",
+        "k": "no coordinator runs here", "o": "machines",
+    }.items():  # fmt: skip
+        terminal.press(key)
+        terminal.until(seen)
+    terminal.press("q")
+
+    assert terminal.top.wait(timeout=PATIENCE_S) == exits.DONE
+    assert termios.tcgetattr(terminal.theirs) == terminal.before
+    assert "\x1b[3" not in terminal.shown
+
+
+def test_a_window_that_changes_its_size_is_drawn_again(terminal: Terminal) -> None:
+    terminal.until("Shard s-2")
+    terminal.press("f")
+    terminal.until("frozen")
+    terminal.shown = ""
+    terminal.resize(SMALL, 90)
+    terminal.top.send_signal(signal.SIGWINCH)
+
+    end = time.monotonic() + PATIENCE_S
+    while terminal.shown.count(HEAD) < 4 and time.monotonic() < end:
+        terminal.read()
+    last = terminal.shown.split(HEAD)[-2]
+
+    assert "frozen" in last
+    assert last.count("\n") <= SMALL
