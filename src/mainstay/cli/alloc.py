@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mainstay.cli import exits, output
+from mainstay.cli.options import Option, takes
 from mainstay.cli.output import Format, OutputOption
 
 if TYPE_CHECKING:
@@ -31,21 +32,49 @@ def alloc() -> None:
 
 
 @app.command()
+@takes(
+    Option("ssh_key", list[str], "Id of an SSH key; repeat it."),
+    Option("wait", bool, "Wait until there is room, if somebody brings machines.", False,
+           flags=("--wait",)),
+    Option("wait_s", int, "How long to wait, in seconds.", 3600, flags=("--wait-s",), least=1),
+    Option("key", str, "The same key asks once only.", flags=("--idempotency-key",)),
+    Option("server", str, "The API; else MAINSTAY_SERVER, else this machine.",
+           flags=("--server",)),
+)  # fmt: skip
 def create(
     sku: Annotated[str, typer.Option(help="What kind; `mainstay alloc catalog` lists them.")],
     region: Annotated[str, typer.Option(help="Where.")],
     gpus: Annotated[int, typer.Option(help="How many, on one node.")] = 1,
-    *,
-    ssh_key: Annotated[list[str] | None, typer.Option(help="Id of an SSH key; repeat it.")] = None,
-    key: Annotated[
-        str | None, typer.Option("--idempotency-key", help="The same key asks once only.")
-    ] = None,
+    **given: Any,
+) -> int:
+    """Ask for an allocation; its id is printed."""
+    body = {"sku": sku, "gpus": gpus, "region": region, "ssh_key_ids": given["ssh_key"] or []}
+    client = _client(given["server"])
+    if given["wait"]:
+        from mainstay.cli.waiting import waited
+
+        return waited(client, {**body, "wait_s": given["wait_s"]}, given["key"])
+    made = client.post("/allocations", body, key=given["key"])
+    sys.stdout.write(f"{made['allocation_id']}\n")
+    return exits.DONE
+
+
+@app.command()
+def waiting(form: OutputOption = Format.TABLE, server: ServerOption = None) -> None:
+    """Capacity that the project waits for, or has waited for, newest first."""
+    names = ("request_id", "state", "sku", "gpus", "region", "allocation_id", "reason")
+    found = _client(server).get("/capacity-requests")["items"]
+    output.write([{name: row[name] for name in names} for row in found], form)
+
+
+@app.command()
+def cancel(
+    request: Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, cap_...")],
     server: ServerOption = None,
 ) -> None:
-    """Ask for an allocation; its id is printed."""
-    body = {"sku": sku, "gpus": gpus, "region": region, "ssh_key_ids": ssh_key or []}
-    made = _client(server).post("/allocations", body, key=key)
-    sys.stdout.write(f"{made['allocation_id']}\n")
+    """Wait no longer for capacity; the state is printed."""
+    found = _client(server).post(f"/capacity-requests/{request}/cancel")
+    _say(found["state"])
 
 
 @app.command("list")

@@ -4,6 +4,7 @@ A table of the document is a list of entries, named for one of them: `[[region]]
 are the names of columns. What an entry does not say stays as it is, or is what the schema says.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +122,15 @@ SLOT: Final = Table(
      "fabric_vf_pci_address": TEXT},
 )  # fmt: skip
 
-PLAIN: Final = (REGION, IMAGE, SKU, ACCOUNT, PROJECT, SSH_KEY)
+NODE_KIND: Final = Table(
+    "node_kind", "node_kinds", "kind",
+    {"kind": NAMED, "region": NAMED, "instance_types": NAMES, "sold_as": NAMES,
+     "slots": TABLES_OF},
+    {"zones": NAMES, "accelerator": TEXT, "cpu_milli": WHOLE, "memory_mib": WHOLE,
+     "partitioned": FLAG, "head_room": WHOLE, "active": FLAG},
+)  # fmt: skip
+
+PLAIN: Final = (REGION, IMAGE, SKU, ACCOUNT, PROJECT, SSH_KEY, NODE_KIND)
 """In the order in which one stands on another; nodes come after all of them."""
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({t.name: t for t in (*PLAIN, NODE)})
@@ -181,6 +190,8 @@ def parse(document: Mapping[str, Any]) -> Document:
     for sku in said["sku"]:
         _check_counts(sku)
     accounts = said["account"]
+    said["node_kind"] = [_kind(entry) for entry in said["node_kind"]]
+    _check_apart(said["node_kind"])
     return Document(
         plain=tuple(
             _without(entry, "opening_credit_minor") for table in PLAIN for entry in said[table.name]
@@ -240,6 +251,30 @@ def _node(said: Entry) -> NodeEntry:
     plain = _without(_without(said, "sold_as"), "slots")
     columns = {**plain.columns, "sku": names[0], "gpus_total": len(slots)}
     return NodeEntry(Entry(NODE, said.key, columns), tuple(sorted(set(names[1:]))), slots)
+
+
+def _kind(said: Entry) -> Entry:
+    """Its slots are kept as text: the slots of every node that is made of such a machine."""
+    slots = [
+        {**_slot(said.key, at, one).columns, "id": None, "node_id": None}
+        for at, one in enumerate(said.columns["slots"])
+    ]
+    kept = [{name: value for name, value in slot.items() if value is not None} for slot in slots]
+    text = json.dumps(kept, sort_keys=True)
+    return Entry(NODE_KIND, said.key, {**said.columns, "slots": text, "gpus_total": len(slots)})
+
+
+def _check_apart(kinds: Sequence[Entry]) -> None:
+    """A machine becomes a node of one kind: no two may want the same."""
+    for place, one in enumerate(kinds):
+        for other in kinds[:place]:
+            shared = sorted(
+                set(one.columns["instance_types"]) & set(other.columns["instance_types"])
+            )
+            zones = [set(each.columns.get("zones", ())) for each in (one, other)]
+            if shared and (not all(zones) or zones[0] & zones[1]):
+                message = f"{one.shown}: {shared[0]} is a {other.key} already"
+                raise CatalogueRefused(f"{message}: keep them apart by zones")
 
 
 def _slot(node: str, index: int, told: Mapping[str, Any]) -> Entry:

@@ -65,9 +65,14 @@ class Credentials:
     expires_at_s: float
 
 
-async def invite(tx: Connection, node: str, *, valid_s: float = TOKEN_S) -> str:
-    """A token for one enrolment of this node. Only its hash is kept; an earlier one is void."""
-    token = f"enr_{secrets.token_urlsafe(32)}"
+async def invite(
+    tx: Connection, node: str, *, valid_s: float = TOKEN_S, token: str | None = None
+) -> str:
+    """A token for one enrolment of this node. Only its hash is kept; an earlier one is void.
+
+    Who must be able to say the same token again brings one that nobody can guess.
+    """
+    token = token or f"enr_{secrets.token_urlsafe(32)}"
     changed = await tx.execute(
         """update nodes set enrol_token_hash = %s,
                   enrol_expires_at = clock_timestamp() + make_interval(secs => %s)

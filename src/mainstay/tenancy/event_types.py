@@ -77,6 +77,17 @@ class ReleaseFailed(OfAllocation):
     attempt: int
 
 
+class ReclaimNotice(OfAllocation):
+    """The machine under it is taken back; what is held then is released."""
+
+    reason: str
+    release_at: str
+    """From then on it is released, RFC 3339."""
+
+    preemptor_priority: int | None
+    """Of whoever takes the machine; none: nobody does, it is gone or no longer needed."""
+
+
 class OfAccount(TypedDict):
     """What every event about a payer says."""
 
@@ -133,6 +144,7 @@ PAYLOADS: Final[Mapping[EventType, type[Any]]] = MappingProxyType({
     E.RELEASE_REQUESTED: ReleaseRequested,
     E.RELEASED: AllocationReleased,
     E.RELEASE_FAILED: ReleaseFailed,
+    E.RECLAIM_NOTICE: ReclaimNotice,
     E.FORCE_RELEASE_REQUESTED: ForceReleaseRequested,
     E.LOW_BALANCE: LowBalance,
     E.RELEASE_PENDING: ReleasePending,

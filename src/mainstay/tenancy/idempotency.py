@@ -61,7 +61,7 @@ class Claim:
         return new
 
 
-REPEATED: Final = frozenset({"alc", "key", "prj", "acc"})
+REPEATED: Final = frozenset({"alc", "cap", "key", "prj", "acc"})
 """Kinds that a call makes one of."""
 
 

@@ -57,6 +57,7 @@ class EventType(StrEnum):
     RELEASE_REQUESTED = "provisioning.releasing.requested"
     RELEASED = "provisioning.releasing.completed"
     RELEASE_FAILED = "provisioning.release_failed"
+    RECLAIM_NOTICE = "provisioning.reclaim_notice"
     FORCE_RELEASE_REQUESTED = "provisioning.force_release_requested"
     LOW_BALANCE = "billing.low_balance_warning"
     RELEASE_PENDING = "billing.auto_release_pending"

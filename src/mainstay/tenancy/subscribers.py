@@ -31,6 +31,7 @@ SUBSCRIBERS: Final[Subscribers] = MappingProxyType({
     E.RELEASE_REQUESTED: frozenset({WORKER, NOTIFIER}),
     E.RELEASED: frozenset({BILLING, NOTIFIER}),
     E.RELEASE_FAILED: frozenset({BILLING, NOTIFIER}),
+    E.RECLAIM_NOTICE: frozenset({NOTIFIER}),
     E.FORCE_RELEASE_REQUESTED: frozenset({RELEASER, NOTIFIER}),
     E.LOW_BALANCE: frozenset({NOTIFIER}),
     E.RELEASE_PENDING: frozenset({NOTIFIER}),

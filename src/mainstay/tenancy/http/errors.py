@@ -35,6 +35,7 @@ STATUS_OF_CODE: Final[Mapping[str, int]] = {
     "node_not_found": 404,
     "slot_not_found": 404,
     "task_not_found": 404,
+    "capacity_request_not_found": 404,
     "outbox_event_not_found": 404,
     "ledger_entry_not_found": 404,
     "rate_limit_exceeded": 429,

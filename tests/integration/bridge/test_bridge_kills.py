@@ -1,0 +1,153 @@
+"""kill -9 of the bridge at every step of the table, and of the shard: everything ends right.
+
+No slot is given twice, no allocation is lost without a word, no node is joining for ever.
+"""
+
+import signal
+from collections.abc import Iterator
+from subprocess import Popen
+
+import pytest
+
+from bridging import Stage, staged
+from mainstay.bridge.steps import Name
+from mainstay.model.errors import NoCapacity
+from mainstay.tenancy.database.embedded import Server
+from postgres import server  # noqa: F401 - a fixture
+from running import PATIENCE_S, Process, until
+
+SLOTS = 2
+LIVING = "select state from bridge_nodes where state <> 'retired'"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Stage]:  # noqa: F811
+    with staged(tmp_path_factory.mktemp("plain") / "home", server, slots=SLOTS) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def holding(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Stage]:  # noqa: F811
+    """With a provider that holds machines until the grace ends."""
+    folder = tmp_path_factory.mktemp("holding") / "home"
+    with staged(folder, server, slots=SLOTS, holds_grace=True) as stage:
+        yield stage
+
+
+def ordered(stage: Stage) -> str:
+    """An order, taken as soon as somebody brings machines."""
+
+    def asked() -> str:
+        try:
+            return stage.order(8)
+        except NoCapacity:
+            return ""
+
+    return str(until(asked))
+
+
+def successor(stage: Stage, dying: "Popen[bytes]") -> Process:
+    """The next bridge, once this one has killed itself as it was told."""
+    assert dying.wait(PATIENCE_S) == -signal.SIGKILL
+    return stage.bridge()
+
+
+def settled(stage: Stage, bridge: Process) -> None:
+    """Nothing is left: no life, no machine, no fault."""
+    until(lambda: stage.rows(LIVING) == [])
+    assert stage.faults() == {}
+    bridge.kill()
+    stage.rows("delete from bridges returning cluster")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", [Name.ASK, Name.OPEN, Name.CLOSE, Name.RETIRE])
+def test_a_bridge_that_dies_on_the_way_of_a_machine(stage: Stage, name: Name, when: str) -> None:
+    dying = stage.dying_bridge(f"{when} {name}")
+    request = ordered(stage)
+    early = name in {Name.ASK, Name.OPEN}
+    bridge = successor(stage, dying) if early else None
+    allocation = stage.placed(request)
+    stage.release(allocation)
+    bridge = bridge or successor(stage, dying)
+
+    until(lambda: stage.status(allocation) == "released")
+    until(lambda: set(stage.machines().values()) == {("Speculative", "")})
+    settled(stage, bridge)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("name", [Name.CLOSE, Name.WARN, Name.BURY, Name.RETIRE])
+def test_a_bridge_that_dies_while_a_machine_is_taken(stage: Stage, name: Name, when: str) -> None:
+    dying = stage.dying_bridge(f"{when} {name}")
+    allocation = stage.placed(ordered(stage))
+
+    stage.rival(SLOTS, 1_000_000)
+    bridge = successor(stage, dying)
+
+    until(lambda: stage.status(allocation) == "released")
+    until(lambda: len(stage.serving("rival")) == SLOTS)
+    withdrawn(stage)
+    settled(stage, bridge)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_bridge_that_dies_while_it_releases(holding: Stage, when: str) -> None:
+    dying = holding.dying_bridge(f"{when} {Name.RELEASE}")
+    allocation = holding.placed(ordered(holding))
+
+    holding.rival(SLOTS, 1_000_000)
+    bridge = successor(holding, dying)
+
+    until(lambda: holding.status(allocation) == "released")
+    until(lambda: len(holding.serving("rival")) == SLOTS)
+    withdrawn(holding)
+    settled(holding, bridge)
+
+
+def withdrawn(stage: Stage) -> None:
+    """The rival wants nothing any more, and says so."""
+    stage.others[-1].kill()
+    stage.others[-1].wait()
+    stage.rival(0, 0)
+    until(lambda: stage.serving("rival") == [])
+    stage.others[-1].kill()
+    stage.others[-1].wait()
+
+
+@pytest.mark.parametrize("state", ["joining", "open", "draining"])
+def test_a_shard_that_dies_when_a_machine_is(stage: Stage, state: str) -> None:
+    bridge = stage.bridge()
+    request = ordered(stage)
+    if state == "joining":
+        until(lambda: stage.lives("joining") or stage.lives("open"))
+        stage.restart_shard()
+    allocation = stage.placed(request)
+    if state == "open":
+        stage.restart_shard()
+        until(lambda: len(stage.serving("tenants")) == 1)
+        assert stage.status(allocation) == "active"
+    stage.release(allocation)
+    if state == "draining":
+        until(lambda: stage.lives("draining") or stage.rows(LIVING) == [])
+        stage.restart_shard()
+
+    until(lambda: stage.status(allocation) == "released")
+    until(lambda: set(stage.machines().values()) == {("Speculative", "")})
+    settled(stage, bridge)
+
+
+def test_a_machine_on_which_nobody_enrols_is_given_up(stage: Stage) -> None:
+    """Another is asked for in its place; when nobody waits any more, it is given back."""
+    words = ["--shard", stage.shard.grpc, "--insecure", "--join", "2", "--http", "127.0.0.1:0"]
+    bridge = stage.home.start("bridge", "bridge", *words, "--database", stage.url)
+    request = ordered(stage)
+
+    until(lambda: bridge.metric("mainstay_bridge_unused_machines") >= 1)
+    until(lambda: len(stage.serving("tenants")) == SLOTS)
+    reasons = {row["reason"] for row in stage.lives("retired")}
+    assert "no agent has enrolled in time" in reasons
+
+    stage.client().post(f"/capacity-requests/{request}/cancel")
+    until(lambda: stage.serving("tenants") == [])
+    settled(stage, bridge)
