@@ -1,0 +1,216 @@
+"""The questions of one page: all at once, each with its deadline, and what of it is old."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from mainstay.dashboard.ports import CoordinatorCalls, ShardCalls, Sources, TenancyCalls
+from mainstay.dashboard.told import Answers, Patience, Told
+from mainstay.model import coordinator_views as c
+from mainstay.model import questions as q
+from mainstay.model import views as v
+from mainstay.model.errors import MainstayError, Unavailable
+
+T = TypeVar("T")
+
+COORDINATOR: Final = "coordinator"
+TENANCY: Final = "tenancy"
+SHOWN_MAX: Final = 200
+"""So many rows of a list that has no pages; its caption says how many there are."""
+
+MOVES_SHOWN: Final = 50
+
+EXPLAINED: Final = Patience(deadline_s=20.0, fresh_s=30.0)
+"""Of a need: it takes further decisions, so it may take longer, and is not asked for often."""
+
+REPORTED: Final = Patience(deadline_s=5.0, fresh_s=2.0)
+"""Of a machine or a cluster."""
+
+NO_COORDINATOR: Final = "no coordinator runs here: start one with `mainstay coordinator`"
+NO_TENANCY: Final = "no API of tenants runs here: start one with `mainstay api --all`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinated:
+    """What the coordinator knows."""
+
+    shards: Told[c.ShardRows]
+    domains: Told[c.DomainRows]
+    moves: Told[c.MoveRows]
+    conflicts: Told[c.ConflictRows]
+    plan: Told[c.PlanRow]
+
+
+class Asking:
+    """One page's questions. What was told is remembered, so that the page can say what is old."""
+
+    def __init__(self, sources: Sources, answers: Answers) -> None:
+        self._sources, self._answers = sources, answers
+        self.heard: list[Told[Any]] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the shards that are known."""
+        return tuple(sorted(self._sources.shards()))
+
+    async def summaries(self) -> list[Told[v.Summary]]:
+        """Each shard in a few numbers."""
+        return await self._all("summary", lambda s: s.summary(v.SummaryQuery()))
+
+    async def clusters(self, cluster: str = "") -> list[Told[v.ClusterRows]]:
+        """Clusters of each shard."""
+        query = v.ClusterQuery(cluster=cluster)
+        return await self._all(query, lambda s: s.clusters(query))
+
+    async def needs(self, query: v.NeedQuery) -> list[Told[v.NeedRows]]:
+        """Needs of each shard."""
+        return await self._all(query, lambda s: s.needs(query))
+
+    async def shortfalls(self) -> list[Told[v.ShortfallRows]]:
+        """What is missing at each shard."""
+        return await self._all("shortfalls", lambda s: s.shortfalls(v.ShortfallQuery()))
+
+    async def money(self, by: str) -> list[Told[v.MoneyRows]]:
+        """What each shard costs, by `cluster`, `type` or `class`."""
+        return await self._all(("money", by), lambda s: s.money(v.MoneyQuery(by=by)))
+
+    async def actions(self, query: v.ActionQuery) -> list[Told[v.ActionRows]]:
+        """The last actions of each shard."""
+        return await self._all(query, lambda s: s.actions(query))
+
+    async def controls(self) -> list[Told[v.ControlRows]]:
+        """What restricts each shard."""
+        return await self._all("controls", lambda s: s.controls(v.ControlQuery()))
+
+    async def machines(self, query: v.MachineQuery) -> list[Told[v.MachineRows]]:
+        """So many machines of each shard; the limit is never left open."""
+        assert query.limit > 0, "a page never asks for all machines"
+        return await self._all(query, lambda s: _gathered(s, query))
+
+    async def explained(self, question: q.Question, shard: str = "") -> list[Told[q.Explanation]]:
+        """Why; by one shard, or by all of which some know nothing of it."""
+        deep = question.about in {q.About.NEED, q.About.GANG}
+        patience = EXPLAINED if deep else REPORTED
+        return await self._all(
+            question, lambda s: s.explain(question), only=shard, patience=patience
+        )
+
+    async def coordinator(
+        self, key: Hashable, question: Callable[[CoordinatorCalls], Awaitable[T]]
+    ) -> Told[T]:
+        """One question to the coordinator."""
+
+        async def ask() -> T:
+            found = self._sources.coordinator()
+            if found is None:
+                raise Unavailable(NO_COORDINATOR)
+            return await question(found)
+
+        return await self._one(COORDINATOR, key, ask)
+
+    async def coordinated(self) -> Coordinated:
+        """All that the page of shards wants of the coordinator."""
+        domains, moves = c.DomainQuery(limit=SHOWN_MAX), c.MoveQuery(limit=MOVES_SHOWN)
+        async with asyncio.TaskGroup() as group:
+            ask = self.coordinator
+            shards = group.create_task(ask("shards", lambda r: r.shards(c.ShardQuery())))
+            held = group.create_task(ask("domains", lambda r: r.domains(domains)))
+            moved = group.create_task(ask("moves", lambda r: r.moves(moves)))
+            claims = group.create_task(ask("conflicts", lambda r: r.conflicts(c.ConflictQuery())))
+            plan = group.create_task(ask("plan", lambda r: r.plan(c.PlanQuery())))
+        return Coordinated(
+            shards=shards.result(),
+            domains=held.result(),
+            moves=moved.result(),
+            conflicts=claims.result(),
+            plan=plan.result(),
+        )
+
+    async def tenancy(self, path: str, **query: object) -> Told[Any]:
+        """One question to the API of tenants."""
+
+        async def ask() -> Any:
+            return await self.tenants().get(path, **query)
+
+        return await self._one(TENANCY, (path, tuple(sorted(query.items()))), ask)
+
+    def shard(self, name: str) -> ShardCalls:
+        """The one that is to be told something."""
+        found = self._sources.shards().get(name)
+        if found is None:
+            raise Unavailable(f"no shard {name[:80]} is known here")
+        return found
+
+    def tenants(self) -> TenancyCalls:
+        """Who is to be told something of tenants."""
+        found = self._sources.tenancy()
+        if found is None:
+            raise Unavailable(NO_TENANCY)
+        return found
+
+    def forget(self, source: str) -> None:
+        """It was changed: the next page asks anew."""
+        self._answers.forget(source)
+
+    async def _all(
+        self,
+        key: Hashable,
+        question: Callable[[ShardCalls], Awaitable[T]],
+        *,
+        only: str = "",
+        patience: Patience | None = None,
+    ) -> list[Told[T]]:
+        shards = self._sources.shards()
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(self._one(name, key, _bound(question, shard), patience))
+                for name, shard in sorted(shards.items())
+                if only in {"", name}
+            ]
+        return [task.result() for task in asked]
+
+    async def _one(
+        self,
+        source: str,
+        key: Hashable,
+        question: Callable[[], Awaitable[T]],
+        patience: Patience | None = None,
+    ) -> Told[T]:
+        told = await self._answers.ask(source, key, question, patience)
+        self.heard.append(told)
+        return told
+
+
+def _bound(
+    question: Callable[[ShardCalls], Awaitable[T]], shard: ShardCalls
+) -> Callable[[], Awaitable[T]]:
+    return lambda: question(shard)
+
+
+async def _gathered(shard: ShardCalls, query: v.MachineQuery) -> v.MachineRows:
+    """The chunks of an answer as one."""
+    rows: list[v.MachineRow] = []
+    last: v.MachineRows | None = None
+    async for last in shard.machines(query):
+        rows.extend(last.rows)
+    if last is None:
+        raise Unavailable("the answer was empty")
+    return v.MachineRows(stamp=last.stamp, matched=last.matched, rows=tuple(rows))
+
+
+def stale(heard: Iterable[Told[Any]]) -> dict[str, Told[Any]]:
+    """By source the oldest of what is old."""
+    found: dict[str, Told[Any]] = {}
+    for told in heard:
+        if told.is_stale and (
+            told.source not in found or told.since_s < found[told.source].since_s
+        ):
+            found[told.source] = told
+    return found
+
+
+def refusal(told: Iterable[Told[Any]]) -> MainstayError:
+    """Why nobody knew: the first word about the question itself."""
+    said = [each.error for each in told if each.error]
+    return Unavailable(said[0] if said else "nobody was asked: no shard runs here")

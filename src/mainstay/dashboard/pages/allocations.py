@@ -1,0 +1,226 @@
+"""Allocations: who has what, since when, and what happened to it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link, together
+from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.parts import (
+    Choice,
+    Column,
+    facts,
+    field,
+    filters,
+    mark,
+    order,
+    section,
+    select,
+    table,
+)
+from mainstay.dashboard.words import day_and_time, money, number
+from mainstay.model.errors import Unavailable
+from mainstay.tenancy.states import Status
+
+SIZE: Final = 50
+
+_KINDS: Final = {
+    Status.ACTIVE: "good", Status.FAILED: "bad", Status.RELEASE_FAILED: "bad",
+    Status.RELEASED: "plain",
+}  # fmt: skip
+
+_LIFE: Final = (
+    (Status.REQUESTED, "created_at"), (Status.PROVISIONING, "provisioning_started_at"),
+    (Status.ACTIVE, "active_at"), (Status.RELEASING, "releasing_at"),
+    (Status.RELEASED, "released_at"),
+)  # fmt: skip
+
+GIVEN_BACK: Final = frozenset({Status.REQUESTED, Status.PROVISIONING, Status.ACTIVE})
+"""From where an allocation can be released."""
+
+COLUMNS: Final = (
+    "Allocation", "Status", "Project", "SKU", Column("GPUs", True), "Node",
+    Column("Per hour", True), "Asked for at (UTC)",
+)  # fmt: skip
+
+
+async def allocations(asking: Asking, seen: Seen) -> Page:
+    """A page of them, newest first."""
+    status = seen.asked("status") if seen.asked("status") in set(Status) else ""
+    given = {"status": status, "project_id": seen.asked("project"), "cursor": seen.asked("cursor")}
+    query = {name: value for name, value in given.items() if value}
+    told = await asking.tenancy("/admin/allocations", limit=SIZE, **query)
+    value = told.value if isinstance(told.value, dict) else {"items": [], "next_cursor": None}
+    rows = [_row(each) for each in value["items"]]
+    made = table("Allocations, the newest first", COLUMNS, rows, "There is none like that.")
+    cursor = value["next_cursor"]
+    kept = {"status": status, "project": seen.asked("project")}
+    more = link("Older", address("allocations", **kept, cursor=cursor)) if cursor else None
+    refused = h("p", told.error, class_="notice bad") if told.refused else None
+    return Page(
+        title="Allocations",
+        section="/allocations",
+        fixed=together(await _create(asking, seen), _filters(status, seen.asked("project"))),
+        live={"allocations": together(refused, made, more)},
+    )
+
+
+def _filters(status: str, project: str) -> Html:
+    states = [Choice("", "any"), *(Choice(str(each), _said(each)) for each in Status)]
+    return filters(
+        "/allocations",
+        select("status", "Status", states, status),
+        field("project", "Project", project),
+    )
+
+
+def _said(status: str) -> str:
+    return str(status).replace("_", " ")
+
+
+def _row(row: Mapping[str, Any]) -> Sequence[Child]:
+    price = row["price"]
+    identity = str(row["allocation_id"])
+    return (
+        link(identity, address("allocations", identity)), _status(row), str(row["project_id"]),
+        str(row["sku"]), number(row["gpus"]), str(row["node_id"]),
+        money(price["gpu_hour_minor"] * row["gpus"], price["currency"]),
+        day_and_time(row["created_at"]),
+    )  # fmt: skip
+
+
+def _status(row: Mapping[str, Any]) -> Html:
+    return mark(_said(row["status"]), _KINDS.get(row["status"], "warn"))
+
+
+async def _create(asking: Asking, seen: Seen) -> Html:
+    """The form; it offers what there are nodes for."""
+    if not seen.may_change:
+        return EMPTY
+    catalog = (await asking.tenancy("/catalog")).value
+    projects = (await asking.tenancy("/projects")).value
+    if not isinstance(catalog, dict) or not isinstance(projects, dict):
+        return EMPTY
+    names = {sku["sku"]: sku["display_name"] for sku in catalog["skus"]}
+    offers = [
+        Choice(f"{room['sku']}@{room['region']}",
+               f"{names.get(room['sku'], room['sku'])}, {room['region']}:"
+               f" {room['free_gpus']} free")
+        for room in catalog["rooms"]
+    ]  # fmt: skip
+    counts = sorted({count for sku in catalog["skus"] for count in sku["allowed_gpu_counts"]})
+    form = order(
+        "/allocations/create", seen.csrf,
+        h("input", type="hidden", name="nonce", value=seen.nonce),
+        select("project", "Project", [Choice(p["id"], p["name"]) for p in projects["items"]]),
+        select("offer", "What", offers),
+        select("gpus", "GPUs", [Choice(str(count), str(count)) for count in counts]),
+        button="Create allocation",
+    )  # fmt: skip
+    return h("details", h("summary", "New allocation"), form, id="new-allocation")
+
+
+async def allocation(asking: Asking, seen: Seen) -> Page:
+    """One of them with its timeline."""
+    name = seen.names["allocation"]
+    told = await asking.tenancy(f"/admin/allocations/{address(name)[1:]}")
+    if not isinstance(told.value, dict):
+        raise Unavailable(told.error or f"no allocation {name[:80]}")
+    row = told.value
+    path = f"/allocations/{address(name)[1:]}/timeline"
+    timeline = (await asking.tenancy(path, project_id=str(row["project_id"]))).value
+    moments = timeline["moments"] if isinstance(timeline, dict) else ()
+    return Page(
+        title=f"Allocation {name}",
+        section="/allocations",
+        fixed=EMPTY,
+        live={
+            "facts": _facts(row),
+            "actions": _actions(row, seen),
+            "life": section("Where it is in its life", _life(row)),
+            "timeline": section("Timeline", _timeline(moments)),
+            "claims": section("What it holds", _claims(row["claims"])),
+        },
+    )
+
+
+def _facts(row: Mapping[str, Any]) -> Html:
+    price, failure = row["price"], row["failure"] or {}
+    node = str(row["node_id"] or "")
+    why = ": ".join(
+        str(failure[part]) for part in ("code", "phase", "message") if failure.get(part)
+    )
+    connection = ", ".join(f"{key} {value}" for key, value in row["connection"].items())
+    return facts(
+        ("Status", _status(row)), ("Project", str(row["project_id"])), ("SKU", str(row["sku"])),
+        ("GPUs", number(row["gpus"])), ("Region", str(row["region"])),
+        ("Node", node and link(node, address("nodes", node))),
+        ("Per hour", money(price["gpu_hour_minor"] * row["gpus"], price["currency"])),
+        ("Asked for by", str(row["requested_by"])), ("Connection", connection), ("Why", why),
+        ("Clean-up proved", "yes" if row["proof"] else None),
+    )  # fmt: skip
+
+
+def _actions(row: Mapping[str, Any], seen: Seen) -> Html:
+    """What may be done with it in its present state."""
+    if not seen.may_change:
+        return EMPTY
+    path, status = address("allocations", str(row["allocation_id"])), row["status"]
+    nonce = h("input", type="hidden", name="nonce", value=f"{row['allocation_id']}-{status}")
+    made: list[Html] = []
+    if status in GIVEN_BACK and not row["cancel_requested"]:
+        made.append(order(f"{path}/release", seen.csrf, nonce, button="Release", id="release"))
+    if status == Status.RELEASE_FAILED:
+        again = f"{row['allocation_id']}-{row['release_attempt']}"
+        attempt = h("input", type="hidden", name="nonce", value=again)
+        made.append(order(f"{path}/retry", seen.csrf, attempt, button="Try the clean-up again",
+                          id="retry"))  # fmt: skip
+    if status == Status.FAILED:
+        made.append(order(f"{path}/retry", seen.csrf, nonce, button="Ask for the same again",
+                          id="retry"))  # fmt: skip
+    return h("div", *made, class_="actions") if made else EMPTY
+
+
+def _life(row: Mapping[str, Any]) -> Html:
+    """The usual way, the present step marked; what went wrong stands at its end."""
+    steps = [
+        h("li", h("b", _said(status)), h("small", day_and_time(row[column]) or "not yet"),
+          class_=_step(row, status, column),
+          aria_current="step" if row["status"] == status else None)
+        for status, column in _LIFE
+    ]  # fmt: skip
+    wrong = [
+        h("li", h("b", _said(status)), h("small", day_and_time(row[column])), class_="now wrong",
+          aria_current="step")
+        for status, column in ((Status.FAILED, "failed_at"),
+                               (Status.RELEASE_FAILED, "release_failed_at"))
+        if row["status"] == status
+    ]  # fmt: skip
+    return h("ol", *steps, *wrong, class_="steps")
+
+
+def _step(row: Mapping[str, Any], status: Status, column: str) -> str:
+    if row["status"] == status:
+        return "now"
+    return "past" if row[column] else "to-come"
+
+
+def _timeline(moments: Sequence[Mapping[str, Any]]) -> Html:
+    items = [
+        h("li", h("time", day_and_time(each["at"]), datetime=str(each["at"])),
+          h("b", str(each["what"])), mark(str(each["layer"])),
+          h("span", str(each["detail"])))
+        for each in moments
+    ]  # fmt: skip
+    return h("ol", *items, class_="timeline", id="timeline") if items else h("p", "Nothing yet.")
+
+
+def _claims(claims: Sequence[Mapping[str, Any]]) -> Html:
+    rows = [
+        (str(each["node_id"]), "whole node" if each["slot_index"] is None
+         else f"slot {each['slot_index']}", _said(each["status"]), _said(each["slot_status"] or ""),
+         "proved" if each["last_proof"] else "nobody had it before")
+        for each in claims
+    ]  # fmt: skip
+    columns = ("Node", "What", "Claim", "Slot", "Left clean by who had it before")
+    return table("Claims", columns, rows, "Nothing.")

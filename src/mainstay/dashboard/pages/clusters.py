@@ -1,0 +1,69 @@
+"""Clusters: what they ask, hold and cost."""
+
+from mainstay.dashboard.asking import Asking, refusal
+from mainstay.dashboard.draw import states_bar
+from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
+from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, sentences, table
+from mainstay.dashboard.words import dollars, moment, number
+from mainstay.model import questions as q
+from mainstay.model import views as v
+from mainstay.model.errors import Unknown
+
+
+async def clusters(asking: Asking, seen: Seen) -> Page:
+    """All of them."""
+    told = await asking.clusters()
+    rows = [
+        (link(row.cluster, address("clusters", row.cluster)), each.source, _connected(row),
+         number(row.needs), link(number(row.unmet), address("needs", cluster=row.cluster, unmet=1)),
+         link(number(sum(row.machines.values())), address("machines", cluster=row.cluster)),
+         dollars(row.spend_per_hour), number(row.quota) if row.limited else "any number",
+         moment(row.since_s, seen.now_s), age_mark(each, seen.now_s))
+        for each in told if each.value for row in each.value.rows
+    ]  # fmt: skip
+    columns = (
+        "Cluster", "Shard", "Session", Column("Needs", True), Column("Short", True),
+        Column("Machines", True), Column("$/hour", True), Column("May hold", True),
+        "Connected", "Age",
+    )  # fmt: skip
+    made = table("Who is served", columns, rows, "No cluster is connected.")
+    return Page(title="Clusters", section="/clusters", fixed=EMPTY, live={"clusters": made})
+
+
+def _connected(row: v.ClusterRow) -> Html:
+    if not row.connected:
+        return mark("not connected", "bad")
+    if not row.heard:
+        return mark("connected, demand not told yet", "warn")
+    return mark("connected", "good")
+
+
+async def cluster(asking: Asking, seen: Seen) -> Page:
+    """One of them, with why it stands as it does."""
+    name = seen.names["cluster"]
+    told = await asking.clusters(name)
+    rows = [(each, row) for each in told if each.value for row in each.value.rows]
+    if not rows:
+        if any(each.error for each in told):
+            raise refusal(told)
+        raise Unknown(f"no shard serves a cluster {name[:80]}")
+    why = await asking.explained(q.Question(about=q.About.CLUSTER, name=name, quick=True))
+    said = [(each.source, each.value.sentences) for each in why if each.value is not None]
+    live: list[Child] = []
+    for each, row in rows:
+        live.append(cards(
+            card("Session", _connected(row), age_mark(each, seen.now_s)),
+            card("Needs", link(number(row.needs), address("needs", cluster=name)),
+                 f"{number(row.unmet)} short", warns=row.unmet > 0),
+            card("Machines", link(number(sum(row.machines.values())),
+                                  address("machines", cluster=name))),
+            card("Spend per hour", dollars(row.spend_per_hour)),
+            card("May hold", number(row.quota) if row.limited else "any number"),
+        ))  # fmt: skip
+        live.append(states_bar(f"Machines of {name}", dict(row.machines), cluster=name))
+    explained = section("Why it stands so", *(sentences(lines) for _, lines in said))
+    return Page(
+        title=f"Cluster {name}", section="/clusters", fixed=EMPTY,
+        live={"cluster": together(live), "why": explained},
+    )  # fmt: skip

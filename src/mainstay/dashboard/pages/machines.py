@@ -1,0 +1,144 @@
+"""Machines: a list with filters, and one with its life."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mainstay.dashboard.asking import Asking, refusal
+from mainstay.dashboard.draw import lifecycle
+from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
+from mainstay.dashboard.page import PAGES_MAX, Page, Seen
+from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows, machine_link
+from mainstay.dashboard.parts import (
+    Choice,
+    Column,
+    facts,
+    field,
+    filters,
+    pager,
+    section,
+    select,
+    sentences,
+    state_mark,
+    table,
+)
+from mainstay.dashboard.words import dollars, plural, short
+from mainstay.model import questions as q
+from mainstay.model import views as v
+from mainstay.model.state import State
+
+SIZE: Final = 50
+HISTORY: Final = 50
+
+COLUMNS: Final = (
+    "Machine", "State", "Cluster", "Type", "Zone", "Capacity", "Provider",
+    Column("$/hour", True), "Need", "Plan", "Shard",
+)  # fmt: skip
+
+_STATES: Final[Mapping[str, State]] = {str(state): state for state in State if state}
+
+
+async def machines(asking: Asking, seen: Seen) -> Page:
+    """A page of them, in the order of their ids over all shards.
+
+    Each shard is asked for as many rows as lie before the end of the page and no more; how many
+    there are it counts itself.
+    """
+    state = _STATES.get(seen.asked("state"))
+    query = v.MachineQuery(
+        states=(state,) if state else (),
+        cluster=seen.asked("cluster"),
+        instance_type=seen.asked("type"),
+        zone=seen.asked("zone"),
+        provider=seen.asked("provider"),
+        limit=seen.page * SIZE,
+    )
+    told = await asking.machines(query)
+    found = [(row.id, each.source, row) for each in told if each.value for row in each.value.rows]
+    found.sort(key=lambda each: each[:2])
+    matched = sum(each.value.matched for each in told if each.value)
+    first = (seen.page - 1) * SIZE
+    rows = [_row(shard, row) for _, shard, row in found[first : first + SIZE]]
+    made = table(plural(matched, "machine"), COLUMNS, rows, "No machine is like that.")
+    more = matched > first + SIZE and seen.page < PAGES_MAX
+    return Page(
+        title="Machines",
+        section="/machines",
+        fixed=_filters(seen),
+        live={"machines": together(made, pager("machines", seen.query, seen.page, more))},
+    )
+
+
+def _filters(seen: Seen) -> Html:
+    any_state = Choice("", "any")
+    return filters(
+        "/machines",
+        select("state", "State", [any_state, *(Choice(each, each) for each in _STATES)],
+               seen.asked("state")),
+        field("cluster", "Cluster", seen.asked("cluster")),
+        field("type", "Instance type", seen.asked("type")),
+        field("zone", "Zone", seen.asked("zone")),
+        field("provider", "Provider", seen.asked("provider")),
+    )  # fmt: skip
+
+
+def _row(shard: str, row: v.MachineRow) -> list[Child]:
+    cluster: Child = row.cluster and link(row.cluster, address("clusters", row.cluster))
+    return [
+        machine_link(row.id), state_mark(row.state), cluster, row.instance_type, row.zone,
+        row.capacity_type, row.provider, dollars(row.price_per_hour), short(row.need),
+        row.action, shard,
+    ]  # fmt: skip
+
+
+async def machine(asking: Asking, seen: Seen) -> Page:
+    """One of them: where it is in its life, why, and what was done with it."""
+    name = seen.names["machine"]
+    told = await asking.explained(q.Question(about=q.About.MACHINE, name=name))
+    known = [(each.source, each.value) for each in told if each.value is not None]
+    if not known:
+        raise refusal(told)
+    shard, answer = known[0]
+    done = await asking.actions(v.ActionQuery(machine=name, limit=HISTORY))
+    report = _report(answer.document)
+    history = table("What was done with it, the newest first", ACTION_COLUMNS, action_rows(done),
+                    "Nothing, as far back as the shard remembers.")  # fmt: skip
+    return Page(
+        title=f"Machine {name}",
+        section="/machines",
+        fixed=EMPTY,
+        live={
+            "facts": _facts(report, shard),
+            "life": section("Where it is in its life", lifecycle(str(report.get("state", "")))),
+            "why": section("Why", sentences(answer.sentences)),
+            "history": section("Recent actions", history),
+        },
+    )
+
+
+def _report(document: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(document)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _facts(report: Mapping[str, Any], shard: str) -> Html:
+    cluster, claimed = str(report.get("cluster") or ""), report.get("claimed_by")
+    need: Child = None
+    if isinstance(claimed, dict):
+        fingerprint = str(claimed.get("fingerprint", ""))
+        to = address("needs", "explain", shard=shard, cluster=str(claimed.get("cluster", "")),
+                     need=fingerprint, group=str(claimed.get("group", "")))  # fmt: skip
+        need = link(short(fingerprint), to)
+    price = report.get("price_per_hour")
+    return facts(
+        ("State", state_mark(str(report.get("state", "")))),
+        ("Cluster", cluster and link(cluster, address("clusters", cluster))),
+        ("Type", str(report.get("instance_type", ""))),
+        ("Zone", str(report.get("zone", ""))),
+        ("Price per hour", dollars(price) if isinstance(price, float | int) else None),
+        ("Claimed by need", need),
+        ("Shard", link(shard, address("shards", shard))),
+    )

@@ -1,0 +1,175 @@
+"""The fleet at a glance: by state, in dollars, what is missing, what was decided last."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.draw import STATES, Share, bar, states_bar
+from mainstay.dashboard.html import EMPTY, Child, Html, address, link
+from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.pages.rows import ACTION_COLUMNS, Held, action_rows, held_by, not_acting
+from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, table
+from mainstay.dashboard.told import Told
+from mainstay.dashboard.words import amounts, dollars, number, plural, short
+from mainstay.model import views as v
+from mainstay.model.state import State
+
+DECISIONS: Final = 12
+SHORTFALLS: Final = 8
+NANO: Final = 1e9
+"""Money is told in billionths of a dollar."""
+
+_MONEY: Final = (
+    "hosts", "spend_per_hour", "spent", "idle_per_hour", "unclaimed_per_hour", "saving_per_hour",
+)  # fmt: skip
+_MONEY_NAMES: Final = (
+    "Hosts", "Per hour", "So far", "Idle per hour", "Unclaimed per hour", "Saved per hour",
+)  # fmt: skip
+
+
+async def overview(asking: Asking, seen: Seen) -> Page:
+    """The first page."""
+    told = await asking.summaries()
+    missing = await asking.shortfalls()
+    costs = await asking.money("class")
+    done = await asking.actions(v.ActionQuery(limit=DECISIONS))
+    held = held_by(await asking.controls())
+    summaries = [each.value for each in told if each.value is not None]
+    return Page(
+        title="Overview",
+        section="/",
+        fixed=EMPTY,
+        live={
+            "figures": _figures(summaries, told, held),
+            "fleet": _fleet(summaries),
+            "money": _money(costs, summaries),
+            "shortfalls": _shortfalls(missing),
+            "providers": _providers(told, seen.now_s),
+            "decisions": _decisions(done),
+        },
+    )
+
+
+def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], held: Held) -> Html:
+    machines = _counted(summaries)
+    slots = machines[str(State.SPECULATIVE)]
+    real = sum(machines.values()) - slots
+    needs, unmet = sum(s.needs for s in summaries), sum(s.unmet for s in summaries)
+    spend = sum(sum(s.spend_per_hour.values()) for s in summaries)
+    idle = sum(s.spend_per_hour.get(str(State.IDLE), 0.0) for s in summaries)
+    controls = sum(s.controls for s in summaries)
+    stances = [(s.stamp.shard, not_acting(s, held)) for s in summaries]
+    resting = [f"{shard}: {why}" for shard, why in stances if why]
+    silent = sum(each.is_stale for each in told)
+    return cards(
+        card("Machines", link(number(real), "/machines"), f"and {number(slots)} quota slots"),
+        card("Serving", number(machines[str(State.CONFIGURED)]), "in state Configured"),
+        card("Spend per hour", dollars(spend), f"{dollars(idle)} of it idle"),
+        card("Needs", link(number(needs), "/needs"), f"{number(needs - unmet)} satisfied"),
+        card("Short", link(number(unmet), "/needs?unmet=1"), "needs that miss something",
+             warns=unmet > 0),
+        card("Shards", link(number(len(told)), "/shards"),
+             f"{plural(silent, 'shard')} silent" if silent else "all answer", warns=silent > 0),
+        card("Controls", link(number(controls), "/controls"),
+             "; ".join(resting) or "all shards act", warns=bool(resting)),
+    )  # fmt: skip
+
+
+def _counted(summaries: Iterable[v.Summary]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for summary in summaries:
+        found.update(dict(summary.machines))
+    return found
+
+
+def _fleet(summaries: Sequence[v.Summary]) -> Html:
+    machines = _counted(summaries)
+    if not machines:
+        return section("Fleet by state", "No shard has told of any machine yet.")
+    return section("Fleet by state", states_bar("Machines by state", machines))
+
+
+def _money(told: Sequence[Told[v.MoneyRows]], summaries: Sequence[v.Summary]) -> Html:
+    """By class of capacity; by state where a shard does not tell that."""
+    found: dict[str, Counter[str]] = {}
+    for each in told:
+        for row in each.value.rows if each.value else ():
+            sums = found.setdefault(row.name or "unknown", Counter())
+            for part in _MONEY:
+                sums[part] += getattr(row, part)
+    if not found:
+        return _money_by_state(summaries)
+    ordered = sorted(found.items(), key=lambda pair: -pair[1]["spend_per_hour"])
+    rows = [
+        (name, number(sums["hosts"]), *(dollars(sums[part] / NANO) for part in _MONEY[1:]))
+        for name, sums in ordered
+    ]
+    shares = [
+        Share(name, sums["spend_per_hour"], f"phase-{place % 6}",
+              f"{dollars(sums['spend_per_hour'] / NANO)} per hour")
+        for place, (name, sums) in enumerate(ordered) if sums["spend_per_hour"]
+    ]  # fmt: skip
+    columns: list[Column | str] = ["Class", *(Column(name, True) for name in _MONEY_NAMES)]
+    drawn = bar("Dollars per hour by class of capacity", shares) if shares else None
+    return section("Money by class of capacity", drawn,
+                   table("What is paid, now and so far", columns, rows, "Nothing."))  # fmt: skip
+
+
+def _money_by_state(summaries: Sequence[v.Summary]) -> Html:
+    spend: dict[str, float] = {}
+    for summary in summaries:
+        for state, amount in summary.spend_per_hour.items():
+            spend[state] = spend.get(state, 0.0) + amount
+    shares = [
+        Share(str(state), spend[str(state)], str(state).lower(), dollars(spend[str(state)]))
+        for state in STATES
+        if spend.get(str(state))
+    ]
+    drawn = bar("Dollars per hour by state", shares) if shares else "Nothing costs anything now."
+    return section("Money per hour by state", drawn)
+
+
+def _shortfalls(told: Sequence[Told[v.ShortfallRows]]) -> Html:
+    rows = [(each, row) for each in told if each.value for row in each.value.rows]
+    rows.sort(key=lambda pair: (-pair[1].priority, -pair[1].age))
+    shown = [
+        (_explain(each, row), row.priority, amounts(row.missing), ", ".join(row.reasons),
+         plural(row.age, "cycle"), ", ".join(row.clusters), each.source)
+        for each, row in rows[:SHORTFALLS]
+    ]  # fmt: skip
+    columns = (
+        "Need", Column("Priority", True), "Missing", "Why", "For", "Clusters", "Shard",
+    )  # fmt: skip
+    caption = f"What is missing, the most important first: {plural(len(rows), 'kind')} of need"
+    made = table(caption, columns, shown, "Nothing is missing.")
+    return section("Shortfalls", made, link("All needs that are short", "/needs?unmet=1"))
+
+
+def _explain(told: Told[Any], row: v.ShortfallRow) -> Child:
+    if not row.clusters:
+        return short(row.fingerprint)
+    to = address(
+        "needs", "explain", shard=told.source, cluster=row.clusters[0], need=row.fingerprint
+    )
+    return link(short(row.fingerprint), to)
+
+
+def _providers(told: Sequence[Told[v.Summary]], now_s: float) -> Html:
+    rows = [
+        (row.name, each.source, row.machines and number(row.machines), _health(row), row.why,
+         age_mark(each, now_s))
+        for each in told if each.value for row in each.value.providers
+    ]  # fmt: skip
+    columns = ("Provider", "Shard", Column("Machines", True), "Health", "Why", "Age")
+    return section("Providers", table("Where machines come from", columns, rows, "None known."))
+
+
+def _health(row: v.ProviderRow) -> Html:
+    return mark(row.health or "unknown", "good" if row.health == "answering" else "bad")
+
+
+def _decisions(told: Sequence[Told[v.ActionRows]]) -> Html:
+    rows = action_rows(told)[:DECISIONS]
+    made = table("The newest first", ACTION_COLUMNS, rows, "Nothing was decided yet.")
+    return section("Last decisions", made, link("All recent actions", "/audit"))

@@ -1,0 +1,81 @@
+"""Rows that several pages show."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from mainstay.dashboard.html import Child, Html, address, link
+from mainstay.dashboard.parts import Column, mark
+from mainstay.dashboard.told import Told
+from mainstay.dashboard.words import dollars, number, short
+from mainstay.model import views as v
+
+ACTION_COLUMNS: Final = (
+    "Action", "Machine", "Cluster", "Need", "What became of it", "Why",
+    Column("$/hour", True), Column("Cycle", True), "Shard",
+)  # fmt: skip
+
+STANCES: Final = frozenset({"pause", "shadow"})
+"""Controls under which nothing is done."""
+
+_KINDS: Final = {"executed": "good", "capped": "warn", "suppressed": "warn", "deferred": "warn"}
+
+
+def action_rows(told: Iterable[Told[v.ActionRows]]) -> list[Sequence[Child]]:
+    """Actions of all shards: each shard's newest first, in turn, for cycles differ between them."""
+    found = [
+        (each.value.stamp.cycle - row.cycle, each.source, row)
+        for each in told
+        if each.value is not None
+        for row in each.value.rows
+    ]
+    found.sort(key=lambda each: each[0])
+    return [_action(source, row) for _, source, row in found]
+
+
+def _action(source: str, row: v.ActionRow) -> Sequence[Child]:
+    cluster: Child = row.cluster and link(row.cluster, address("clusters", row.cluster))
+    why = ": ".join(filter(None, (row.reason, row.outcome, row.detail)))
+    return (
+        row.kind, machine_link(row.machine), cluster, short(row.need),
+        mark(row.disposition, _KINDS.get(row.disposition, "bad")), why,
+        dollars(row.price_per_hour), number(row.cycle), source,
+    )  # fmt: skip
+
+
+Held = Mapping[str, Sequence[v.ControlRow]]
+"""By shard the controls that are in force."""
+
+
+def held_by(told: Iterable[Told[v.ControlRows]]) -> Held:
+    """What holds each shard back."""
+    return {each.source: each.value.rows if each.value else () for each in told}
+
+
+def not_acting(summary: v.Summary, held: Held) -> str:
+    """Why a shard does not act as a whole; empty: it does."""
+    if summary.not_acting:
+        return summary.not_acting
+    rows = held.get(summary.stamp.shard, ())
+    found = [row.kind for row in rows if not row.cluster and row.kind in STANCES]
+    return found[0] if found else ""
+
+
+def standing(summary: v.Summary, held: Held) -> Html:
+    """Whether it acts."""
+    if why := not_acting(summary, held):
+        return mark(why, "warn")
+    return mark("acts, held back" if held.get(summary.stamp.shard) else "acts", "good")
+
+
+def machine_link(machine: str) -> Child:
+    """To the page of a machine."""
+    return link(machine, address("machines", machine)) if machine else ""
+
+
+def explain_link(shard: str, row: v.NeedRow) -> Child:
+    """To the explanation of a need."""
+    to = address(
+        "needs", "explain",
+        shard=shard, cluster=row.cluster, need=row.fingerprint, group=row.group,
+    )  # fmt: skip
+    return link("Explain", to, aria_label=f"Explain need {short(row.fingerprint)}")

@@ -1,0 +1,63 @@
+"""`mainstay dashboard`: the page over what runs here, and nothing that anybody depends on."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mainstay.config.dashboard import DashboardConfig
+from mainstay.dashboard.access import Doorkeeper, tokens_in
+from mainstay.dashboard.app import Parts, build
+from mainstay.dashboard.told import Answers
+from mainstay.model.errors import Rejected
+from mainstay.processes.announce import announced
+from mainstay.processes.dashboard_sources import Running
+from mainstay.processes.told import until_told
+from mainstay.processes.web import serving_app
+from mainstay.runtime.clock import Clock
+from mainstay.wire.tls import is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the process is given from outside."""
+
+    home: Path
+    contexts: Path
+    environment: Mapping[str, str]
+    clock: Clock
+    say: Callable[[str], None]
+    """Prints a line for people."""
+
+
+async def serve_dashboard(config: DashboardConfig, around: Around) -> None:
+    """Until a signal."""
+    if not config.page_cert and not is_loopback(config.listen):
+        what = f"the page is served on loopback only without a certificate, not at {config.listen}"
+        raise Rejected(f"{what}: give --page-cert and --page-key")
+    path, tokens = tokens_in(around.home)
+    async with AsyncExitStack() as stack:
+        stop = await stack.enter_async_context(until_told())
+        sources = Running(
+            config, around.home, around.contexts, around.environment, clock=around.clock
+        )
+        stack.push_async_callback(sources.close)
+        parts = Parts(
+            sources=sources,
+            answers=Answers(around.clock, deadline_s=config.deadline_s),
+            door=Doorkeeper(tokens, around.clock, lasts_s=config.session_hours * 3_600),
+            clock=around.clock,
+            refresh_s=config.refresh_s,
+            secure=bool(config.page_cert),
+        )
+        more: dict[str, Any] = {}
+        if config.page_cert:
+            more = {"ssl_certfile": config.page_cert, "ssl_keyfile": config.page_key}
+        at = await stack.enter_async_context(serving_app(build(parts), config.listen, more))
+        url = f"{'https' if config.page_cert else 'http'}://{at}"
+        facts = {"addresses": {"http": at, "page": url}, "tokens": str(path)}
+        stack.enter_context(announced(around.home, "dashboard", at.rpartition(":")[2], facts))
+        around.say(f"The dashboard is at {url}, tokens to sign in are in {path}.")
+        await stop.wait()
+    around.say("Stopped.")
