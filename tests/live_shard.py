@@ -22,9 +22,11 @@ from mainstay.model.need import Need, Operator, Requirement
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
 from mainstay.processes.announce import announced
+from mainstay.shard.answers.money import MoneyFacts, facts_of
 from mainstay.shard.answers.view import Activity, ShardControls, ShardView
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
+from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.wire.shard_read_server import read_handler
@@ -148,6 +150,13 @@ class FakeShard:
 
     def activity(self) -> Activity:
         return Activity(queued=3, in_flight=2, actions_per_minute=12.0)
+
+    def money(self) -> MoneyFacts:
+        """An hour of the plan that was published, seen whole at its beginning."""
+        book = Book(Kept(since_s=NOW_S))
+        if self.published is not None:
+            book.follow(self.published.plan, NOW_S)
+        return facts_of(book.account, since_s=NOW_S, at_s=NOW_S + 3600, as_seen=("cloud", "metal"))
 
     def set_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, value: float, reason: str, by: str,

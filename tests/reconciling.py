@@ -213,7 +213,12 @@ class Heard:
         raise AssertionError(f"reconciling drains nothing: {machine.id}")
 
     async def bootstrap(
-        self, cluster: ClusterId, requirements: Sequence[Requirement], *, timeout_s: float
+        self,
+        cluster: ClusterId,
+        requirements: Sequence[Requirement],
+        *,
+        timeout_s: float,
+        machine: str = "",
     ) -> bytes:
         raise AssertionError(f"reconciling joins nothing: {cluster}")
 

@@ -165,7 +165,12 @@ class FakeClusters:
     told: list[tuple[ClusterId, Machine]] = field(default_factory=list)
 
     async def bootstrap(
-        self, cluster: ClusterId, requirements: Sequence[Requirement], *, timeout_s: float
+        self,
+        cluster: ClusterId,
+        requirements: Sequence[Requirement],
+        *,
+        timeout_s: float,
+        machine: str = "",
     ) -> bytes:
         self.asked.append((cluster, tuple(requirements), timeout_s))
         if cluster in self.absent:

@@ -213,6 +213,7 @@ async def running(
             config,
             Surroundings(
                 links=links,
+                meters={name: sim.meter for name, sim in providers.items()},
                 data=data,
                 journal=journal,
                 metrics=metrics,

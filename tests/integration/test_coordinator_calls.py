@@ -75,6 +75,7 @@ ANSWERS: dict[str, Any] = {
     "clear_quota": c.CoordinatorDone(stamp=STAMP, sentence="cleared"),
     "unbind_cluster": c.CoordinatorDone(stamp=STAMP, sentence="unbound"),
     "cancel_move": c.CoordinatorDone(stamp=STAMP, sentence="cancelled"),
+    "return_machines": c.CoordinatorDone(stamp=STAMP, sentence="returned"),
 }
 
 ASKED: dict[str, tuple[Any, ...]] = {
@@ -98,6 +99,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "clear_quota": (c.ClearQuotaRequest(kind="cluster", name="web"),),
     "unbind_cluster": (c.UnbindClusterRequest(cluster="web"),),
     "cancel_move": (c.CancelMoveRequest(move="mv-1"),),
+    "return_machines": (c.ReturnMachinesRequest(shard="s-1", machines=("m-1",)),),
 }
 
 SIGNED = ("report", "assign_domain", "unassign_domain", "remove_shard", "snapshot_save")

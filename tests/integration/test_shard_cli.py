@@ -150,6 +150,31 @@ class TestGet:
         assert "no such state: 'happy' (one of Speculative" in err
 
 
+class TestMoney:
+    @pytest.mark.parametrize("words", ["get money", "money"])
+    def test_the_parts_and_the_whole_to_the_cent(
+        self, words: str, one: Path, capsys: Captured
+    ) -> None:
+        code, out, err = said(f"{words} --by cluster", capsys)
+        assert code == exits.DONE
+        header, *rows = [line.split() for line in out.splitlines()]
+        assert header[:3] == ["OF", "PAID", "FOR"]
+        assert {row[0] for row in rows} >= {"web", "late", "(nobody)", "(all)"}
+        spent = {row[0]: row[3].replace(",", "") for row in rows}
+        assert sum(float(spent[name]) for name in spent if name != "(all)") == float(spent["(all)"])
+        assert "cloud, metal does not tell when it charges" in err
+
+    def test_as_data_it_is_in_billionths(self, one: Path, capsys: Captured) -> None:
+        _, out, _ = said("money --by class -o json", capsys)
+        rows = json.loads(out)
+        assert rows[-1]["spent"] == sum(row["spent"] for row in rows[:-1]) > 10**9
+
+    def test_top_has_a_line(self, one: Path, capsys: Captured) -> None:
+        _, out, _ = said("top --once", capsys)
+        assert "money     $" in out
+        assert "of it waste" in out
+
+
 class TestSeveralShards:
     def test_all_are_asked_and_a_column_says_which(self, two: Path, capsys: Captured) -> None:
         _, out, _ = said("get providers", capsys)

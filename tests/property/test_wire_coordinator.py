@@ -75,6 +75,7 @@ acks = st.builds(
     outcome=st.sampled_from(m.Outcome),
     reason=texts,
     given=several(handed),
+    quota=several(st.builds(m.QuotaMoved, quotas_of, counts)),
 )
 reports = st.builds(
     m.ShardReport,
@@ -94,6 +95,7 @@ reports = st.builds(
     strays=several(strays),
     providers=several(st.builds(m.ProviderLine, texts, texts)),
     quota=several(st.builds(m.QuotaLine, quotas_of, limits, counts, counts)),
+    away=several(handed),
 )
 wanted = st.builds(
     m.Wanted,

@@ -73,6 +73,20 @@ def decide(
 
 
 @app.command()
+def explain(
+    machines: Annotated[int, typer.Option(min=1000, help="Size of each fleet.")] = 225_000,
+    questions: Annotated[int, typer.Option(min=1, help="Of each kind, on each fleet.")] = 25,
+    one_line: JsonOption = False,
+) -> int:
+    """Answers about needs, gangs, machines and clusters, with the changes that would help."""
+    from mainstay.bench import explain as bench_explain
+
+    frame = _frame("explain", {"machines": machines, "questions": questions})
+    bench_explain.run(frame, machines=machines, questions=questions)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
 def reconcile(
     machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed, the same list.")] = 1,

@@ -17,6 +17,7 @@ SERVER: Final = (
 )
 """The options of every verb that asks a coordinator."""
 
+YES: Final = Option("yes", bool, "Do it without a further question.", False, ("--yes", "-y"))
 REASON: Final = Option("reason", str, "Why; the coordinator's log has it.", "")
 
 AnswerT = TypeVar("AnswerT")

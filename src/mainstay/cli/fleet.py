@@ -2,7 +2,7 @@
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,8 +33,6 @@ Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Its id.")]
 Provider = Annotated[str, typer.Argument(metavar="PROVIDER", help="Its name.")]
 Region = Annotated[str, typer.Argument(metavar="REGION", help="Where.")]
 Most = Annotated[int, typer.Argument(metavar="N", min=0, help="How many machines at most.")]
-
-YES: Final = Option("yes", bool, "Do it without a further question.", False, ("--yes", "-y"))
 
 
 @domain_app.callback()
@@ -131,7 +129,11 @@ def shards() -> None:
 
 
 @shards_app.command()
-@takes(YES, *coordinators.SERVER)
+@takes(
+    coordinators.YES,
+    Option("force", bool, "Also one that has reported just now.", False, ("--force",)),
+    *coordinators.SERVER,
+)
 def remove(
     shard: Annotated[str, typer.Argument(metavar="ID", help="Of the shard.")], **given: Any
 ) -> int:
@@ -143,7 +145,7 @@ def remove(
         )
 
     async def told(asked: Any) -> None:
-        await asked.remove_shard(shard)
+        await asked.remove_shard(shard, force=given["force"])
 
     coordinators.ask(coordinators.find(given), told)
     return _say(f"Removed shard {shard}; one that reports again is registered anew.")

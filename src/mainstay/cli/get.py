@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 app.add_typer(get_fleet.app)
+money_app = typer.Typer(add_completion=False)
+"""`mainstay money` is short for `mainstay get money`."""
 
 LIMIT: Final = 100
 
@@ -31,6 +34,16 @@ SHARED: Final = (
     Option("watch", bool, "Ask again every two seconds, until Ctrl-C.", False, ("--watch", "-w")),
     *servers.SERVER,
 )
+
+
+class MoneyBy(StrEnum):
+    """What money is cut by."""
+
+    CLUSTER = "cluster"
+    TYPE = "type"
+    CLASS = "class"
+
+
 LIMITED: Final = Option("limit", int, "At most so many rows of each shard; 0 is all.", LIMIT, (), 0)
 
 
@@ -132,6 +145,33 @@ def controls(**given: Any) -> int:
     """Live controls: who restricts what, why, and until when."""
     query = v.ControlQuery()
     return _show(given, Listing(lambda shard: shard.controls(query), columns.CONTROLS))
+
+
+@app.command()
+@money_app.command()
+@takes(
+    Option("by", MoneyBy, "What to cut the whole by.", MoneyBy.CLUSTER, ("--by",)),
+    *SHARED,
+)
+def money(**given: Any) -> int:
+    """What it costs and has cost, what of it is waste, and what all on demand would cost more."""
+    query = v.MoneyQuery(by=given["by"].value)
+    return _repeated(given, lambda found: show_money(found, query, given["form"]))
+
+
+def show_money(found: "Sequence[Server]", query: v.MoneyQuery, form: Format) -> int:
+    """Parts, then the whole; what is to be known about it goes to stderr."""
+    answers = servers.ask(found, lambda shard: shard.money(query))
+    stream = RowStream(_with_shard(columns.MONEY, found), form)
+    for answer in answers.given:
+        told = answer.value
+        rows = (*told.rows, dataclasses.replace(told.total, name=columns.WHOLE))
+        _write(stream, told.stamp, rows)
+    stream.close()
+    for answer in answers.given:
+        for remark in columns.money_remarks(answer.value):
+            sys.stderr.write(remark + "\n")
+    return answers.exit_code
 
 
 def _show(given: Mapping[str, Any], listing: Listing) -> int:

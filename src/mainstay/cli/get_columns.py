@@ -1,10 +1,11 @@
 """The columns of `mainstay get`, as tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from mainstay.cli.streaming import Column
-from mainstay.cli.words import age, amounts, counts, dollars
+from mainstay.cli.words import age, amounts, counts, dollars, of_nanos
+from mainstay.model.views import MoneyRows
 from mainstay.runtime.clock import SystemClock
 
 SHORT: Final = 8
@@ -36,6 +37,13 @@ def _since(at_s: float) -> str:
 
 def _until(at_s: float) -> str:
     return age(at_s - SystemClock().now_s())
+
+
+def _at_risk(row: Any) -> str:
+    """What a drain puts at risk, in one cell."""
+    if row.pinned:
+        return "pinned"
+    return dollars(row.at_risk_dollars) if row.at_risk_dollars else ""
 
 
 MACHINES: Final = (
@@ -97,6 +105,8 @@ ACTIONS: Final = (
     _plain("provider"),
     _plain("decided", wide=True),
     _plain("group", wide=True),
+    _made("saves/hour", lambda row: dollars(row.saved_per_hour) if row.saved_per_hour else ""),
+    _made("at risk", _at_risk),
     _made("$/hour", lambda row: dollars(row.price_per_hour), wide=True),
     _plain("detail", wide=True),
 )
@@ -132,6 +142,45 @@ CONTROLS: Final = (
     _plain("reason"),
     _made("set", lambda row: _since(row.set_at_s), wide=True),
 )
+
+
+WHOLE: Final = "(all)"
+
+
+def _money(name: str, title: str = "", *, wide: bool = False) -> Column:
+    return _made(title or name, lambda row: of_nanos(getattr(row, name)), wide=wide)
+
+
+MONEY: Final = (
+    _made("of", lambda row: row.name),
+    _made("paid for", lambda row: row.hosts),
+    _money("spend_per_hour", "$/hour"),
+    _money("spent"),
+    _made("waste/hour", lambda row: of_nanos(row.idle_per_hour + row.unclaimed_per_hour)),
+    _made("waste", lambda row: of_nanos(row.idle + row.unclaimed)),
+    _money("saving_per_hour", "saves/hour"),
+    _money("saving", "saved"),
+    _money("idle_per_hour", "idle/hour", wide=True),
+    _money("idle", wide=True),
+    _money("unclaimed_per_hour", "unclaimed/hour", wide=True),
+    _money("unclaimed", wide=True),
+    _money("unpriced_per_hour", "no price/hour", wide=True),
+    _money("unpriced", "no price", wide=True),
+)
+
+
+def money_remarks(told: MoneyRows) -> Iterator[str]:
+    """What is to be known about the numbers of one shard."""
+    who = f"Shard {told.stamp.shard}"
+    yield f"{who}: counted for {age(told.at_s - told.since_s)}."
+    if told.as_seen:
+        yield (
+            f"{who}: {', '.join(told.as_seen)} does not tell when it charges;"
+            " its moments are those at which the shard saw a change."
+        )
+    if told.total.unpriced:
+        amount = of_nanos(told.total.unpriced)
+        yield f"{who}: of ${amount} no on-demand price is listed; no saving is told of it."
 
 
 def _named(clusters: tuple[str, ...], in_all: int) -> str:

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "mainstay.cli.audit", "check that an audit log is as it was written, exit 1 if it is not"
     ),
     "get": Command("mainstay.cli.get", "list what running shards and a coordinator know"),
+    "money": Command("mainstay.cli.get", "say what it costs, and what of it is waste", "money_app"),
     "explain": Command("mainstay.cli.explain", "say why a need, gang, machine or cluster is so"),
     "whatif": Command("mainstay.cli.whatif", "say what a change would do, without doing it"),
     "top": Command("mainstay.cli.top", "watch running shards"),
@@ -68,10 +69,13 @@ COMMANDS: Final[dict[str, Command]] = {
     "worker": Command("mainstay.cli.tenancy", "provision and release allocations", "worker"),
     "biller": Command("mainstay.cli.tenancy", "charge for what is active", "biller"),
     "notifier": Command("mainstay.cli.tenancy", "write down what people are told", "notifier"),
+    "bridge": Command("mainstay.cli.bridge", "ask a shard for machines and make nodes of them"),
     "alloc": Command("mainstay.cli.alloc", "ask for GPUs, watch them, give them back"),
     "admin": Command("mainstay.cli.admin", "nodes, events, money and what got stuck"),
+    "dashboard": Command("mainstay.cli.dashboard", "serve the web page over what runs here"),
     "certs": Command("mainstay.cli.certs", "make certificates for development"),
     "warm": Command("mainstay.cli.warm", "compile the engine's inner loops once"),
+    "completion": Command("mainstay.cli.completion", "let a shell complete our words"),
     "config": Command(
         "mainstay.cli.config", "show the settings in effect and where each comes from"
     ),

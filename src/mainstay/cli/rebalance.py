@@ -12,7 +12,7 @@ from mainstay.cli import coordinators, exits, output
 from mainstay.cli.control import who
 from mainstay.cli.options import Option, takes
 from mainstay.cli.output import Format
-from mainstay.model.coordinator_calls import CancelMoveRequest
+from mainstay.model.coordinator_calls import CancelMoveRequest, ReturnMachinesRequest
 from mainstay.model.coordinator_views import PlanQuery, PlanRow, ProposalRow, VerdictRow
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -52,6 +52,29 @@ def cancel(
     request = CancelMoveRequest(move=move, reason=given["reason"], by=who())
     done = coordinators.ask(coordinators.find(given), lambda asked: asked.cancel_move(request))
     sys.stdout.write(f"Move {move} is taken back. {done.sentence}\n")
+    return exits.DONE
+
+
+@app.command("return")
+@takes(coordinators.YES, coordinators.REASON, *coordinators.SERVER)
+def give_back(
+    shard: Annotated[str, typer.Argument(metavar="SHARD", help="Which misses them.")],
+    machines: Annotated[
+        list[str] | None, typer.Argument(metavar="[MACHINE]...", help="Without any: all of them.")
+    ] = None,
+    **given: Any,
+) -> int:
+    """Give a shard back machines of its domains that it was told are away and that nobody has."""
+    if not given["yes"]:
+        raise typer.BadParameter(
+            f"a machine that a silent shard still has would be {shard}'s too: wait until every"
+            " shard has reported (`mainstay get conflicts`), then repeat this with --yes"
+        )
+    request = ReturnMachinesRequest(
+        shard=shard, machines=tuple(machines or ()), reason=given["reason"], by=who()
+    )
+    done = coordinators.ask(coordinators.find(given), lambda asked: asked.return_machines(request))
+    sys.stdout.write(f"{done.sentence}\n")
     return exits.DONE
 
 

@@ -62,6 +62,7 @@ def init(
     Option("listen", str, "HOST:PORT of the API; port 0 picks a free one."),
     Option("agents", str, "HOST:PORT for node agents, by mutual TLS."),
     Option("simulate", str, "Nodes whose agent is simulated here, with commas between."),
+    Option("shard", str, "With --all: HOST:PORT of a shard to ask for machines, as a bridge does."),
     Option("tls_cert", str, "Certificate of the API, in PEM."),
     Option("tls_key", str, "Its private key, in PEM."),
     *GROUND,
@@ -73,9 +74,12 @@ def serve_api(
     **given: Any,
 ) -> None:
     """Serve tenants, administrators and node agents, until Ctrl-C."""
+    from mainstay.config.bridge import BridgeConfig
+    from mainstay.config.load import load, read_sources
     from mainstay.processes.api import serve_api as serve
 
-    _run(given, lambda config, around: serve(config, around, everything=everything))
+    bridge = load("bridge", BridgeConfig, read_sources(), {"shard": given.pop("shard")}).config
+    _run(given, lambda config, around: serve(config, around, everything=everything, bridge=bridge))
 
 
 @relay.command()

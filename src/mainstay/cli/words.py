@@ -53,6 +53,13 @@ def dollars(amount: float) -> str:
     return f"{amount:,.2f}"
 
 
+def of_nanos(amount: int) -> str:
+    """Billionths of a dollar, as dollars to the cent, half a cent up."""
+    cents = (amount + 5_000_000) // 10_000_000
+    whole, rest = divmod(abs(cents), 100)
+    return f"{'-' if cents < 0 else ''}{whole:,}.{rest:02}"
+
+
 def percent(before: float, after: float) -> str:
     """By how much it changes."""
     return "" if not before else f" ({(after - before) / before:+.1%})"

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from mainstay.config.api import ApiConfig
+from mainstay.config.bridge import BridgeConfig
 from mainstay.config.coordinator import CoordinatorConfig
+from mainstay.config.dashboard import DashboardConfig
 from mainstay.config.provider import (
     Ec2ProviderConfig,
     OwnProviderConfig,
@@ -35,6 +37,8 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "provider_ec2": Ec2ProviderConfig,
     "provider_serve": OwnProviderConfig,
     "api": ApiConfig,
+    "bridge": BridgeConfig,
+    "dashboard": DashboardConfig,
 }
 
 FILE_VARIABLE: Final = "MAINSTAY_CONFIG"

@@ -52,6 +52,31 @@ class Outcome(IntEnum):
     FAILED = 4
 
 
+class QuotaKind(StrEnum):
+    """What a quota limits."""
+
+    CLUSTER = "cluster"
+    """Machines that a cluster may hold."""
+
+    PLACE = "place"
+    """Machines of a provider in a region that are more than a speculative slot."""
+
+
+class QuotaOf(NamedTuple):
+    """Whose quota: `name` is a cluster, or a provider with its region."""
+
+    kind: QuotaKind
+    name: str
+    region: str = ""
+
+
+class QuotaMoved(NamedTuple):
+    """How much of a number that a shard held goes with machines that it has let go of."""
+
+    of: QuotaOf
+    count: int  # type: ignore[assignment]  # a tuple's method of this name is not missed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructAck:
     """What became of one instruction."""
@@ -61,6 +86,11 @@ class InstructAck:
     reason: str = ""
     given: tuple[Handed, ...] = ()
     """What a donor has let go of; it is no longer the donor's."""
+
+    quota: tuple[QuotaMoved, ...] = ()
+    """What the shard no longer holds, because it goes with what was let go of: only of places that
+    it held a number for. Speculative slots count nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,24 +139,6 @@ class ProviderLine(NamedTuple):
 
     name: str
     address: str
-
-
-class QuotaKind(StrEnum):
-    """What a quota limits."""
-
-    CLUSTER = "cluster"
-    """Machines that a cluster may hold."""
-
-    PLACE = "place"
-    """Machines of a provider in a region that are more than a speculative slot."""
-
-
-class QuotaOf(NamedTuple):
-    """Whose quota: `name` is a cluster, or a provider with its region."""
-
-    kind: QuotaKind
-    name: str
-    region: str = ""
 
 
 class QuotaLine(NamedTuple):
@@ -195,6 +207,8 @@ class ShardReport:
     strays: tuple[Stray, ...] = ()
     providers: tuple[ProviderLine, ...] = ()
     quota: tuple[QuotaLine, ...] = ()
+    away: tuple[Handed, ...] = ()
+    """Machines inside its domains that others have, as it was told; the first 10,000 by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

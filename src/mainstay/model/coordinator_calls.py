@@ -88,6 +88,16 @@ class CancelMoveRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnMachinesRequest:
+    """Give a shard back what it was told is away and no shard has; no machines: all of that."""
+
+    shard: str
+    machines: tuple[str, ...] = ()
+    reason: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorDone:
     """It is stored; `sentence` says what follows from it."""
 
@@ -155,6 +165,9 @@ class CoordinatorControlCalls(Leads, Protocol):
 
     async def cancel_move(self, request: CancelMoveRequest) -> CoordinatorDone:
         """Take back a move."""
+
+    async def return_machines(self, request: ReturnMachinesRequest) -> CoordinatorDone:
+        """Give a shard back what no shard has."""
 
 
 class RegisteredShard(NamedTuple):

@@ -60,6 +60,8 @@ class BootstrapAsked:
     request: str
     cluster: ClusterId
     requirements: tuple[Requirement, ...] = ()
+    machine: str = ""
+    """Which one; a shard that is not ours does not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,10 @@ class NodeState:
     """With the instance type and the zone among them."""
 
     allocatable: Resources = NO_RESOURCES
+    price_per_hour: float | None = None
+    """With the next one: what decides which machine is kept. None: the shard does not say."""
+
+    reclamation_penalty_dollars: float = 0.0
 
     @property
     def key(self) -> str:

@@ -20,6 +20,8 @@ from mainstay.model.views import (
     ControlRows,
     MachineQuery,
     MachineRows,
+    MoneyQuery,
+    MoneyRows,
     NeedQuery,
     NeedRows,
     ProviderQuery,
@@ -293,6 +295,9 @@ class ShardViewCalls(Protocol):
 
     async def summary(self, query: SummaryQuery) -> Summary:
         """All of it in a few numbers."""
+
+    async def money(self, query: MoneyQuery) -> MoneyRows:
+        """What it costs and has cost."""
 
     async def explain(self, question: Question) -> Explanation:
         """Why."""

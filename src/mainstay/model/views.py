@@ -183,6 +183,14 @@ class ActionRow:
     detail: str = ""
     seconds: float = 0.0
     price_per_hour: float = 0.0
+    saved_per_hour: float = 0.0
+    """Dollars; of a preempt and a reclaim."""
+
+    at_risk_dollars: float = 0.0
+    """What its workload loses by being drained."""
+
+    pinned: bool = False
+    """No amount is enough: `at_risk_dollars` then says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +292,57 @@ class ControlRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyQuery:
+    """What it all costs."""
+
+    by: str = ""
+    """`cluster`, `type` or `class`; empty: only the whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyRow:
+    """A part, or the whole. All money in billionths of a dollar, so that parts add up exactly."""
+
+    name: str = ""
+    hosts: int = 0
+    """Machines that are paid for now."""
+
+    spend_per_hour: int = 0
+    spent: int = 0
+    idle_per_hour: int = 0
+    idle: int = 0
+    """What was paid for machines that belong to no cluster."""
+
+    unclaimed_per_hour: int = 0
+    unclaimed: int = 0
+    """What was paid for machines that have a cluster and no need there, or have failed."""
+
+    saving_per_hour: int = 0
+    saving: int = 0
+    """Against the on-demand price of the same types."""
+
+    unpriced_per_hour: int = 0
+    unpriced: int = 0
+    """The part of the spending for which no on-demand price is known: no saving is told of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyRows:
+    """What has most cost first."""
+
+    stamp: Stamp
+    since_s: float = 0.0
+    """From when on it is counted."""
+
+    at_s: float = 0.0
+    by: str = ""
+    total: MoneyRow = MoneyRow()
+    rows: tuple[MoneyRow, ...] = ()
+    as_seen: tuple[str, ...] = ()
+    """Providers that do not tell when they charge: right to within a cycle, not to the cent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryQuery:
     """Of the whole shard."""
 
@@ -314,3 +373,5 @@ class Summary:
     controls: int = 0
     held_rollups: int = 0
     providers: tuple[ProviderRow, ...] = ()
+    money: MoneyRow = MoneyRow()
+    money_since_s: float = 0.0

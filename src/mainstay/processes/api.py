@@ -13,8 +13,10 @@ from fastapi import FastAPI
 from typing_extensions import override
 
 from mainstay.config.api import ApiConfig
+from mainstay.config.bridge import BridgeConfig
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
+from mainstay.processes.bridge import bridging
 from mainstay.processes.tenancy import Around, Ground, alongside, standing
 from mainstay.processes.tenancy_parts import PARTS, SimulatedNode, housekeeping
 from mainstay.processes.told import until_told
@@ -31,8 +33,13 @@ CLOSING_S: Final = 1
 """Streams that are still open at the end are cut after this."""
 
 
-async def serve_api(config: ApiConfig, around: Around, *, everything: bool) -> None:
-    """Until a signal. `everything`: relay, worker, biller and notifier are in here, too."""
+async def serve_api(
+    config: ApiConfig, around: Around, *, everything: bool, bridge: BridgeConfig | None = None
+) -> None:
+    """Until a signal. `everything`: relay, worker, biller and notifier are in here, too.
+
+    And the bridge, if it has a shard.
+    """
     if not config.tls_cert and not is_loopback(config.listen):
         message = (
             f"the API is served on loopback only without a certificate, not at {config.listen}"
@@ -46,6 +53,10 @@ async def serve_api(config: ApiConfig, around: Around, *, everything: bool) -> N
         at = await stack.enter_async_context(_public(ground, parts))
         agents_at = await stack.enter_async_context(_for_agents(ground, parts, authority))
         background = _background(ground, everything, agents_at, authority)
+        if everything and bridge is not None and bridge.shard:
+            url = bridge.agents_url or f"https://{agents_at}"
+            made = await stack.enter_async_context(bridging(bridge, ground, url))
+            background["bridge"] = made.run
         await stack.enter_async_context(alongside(background))
         scheme = "https" if config.tls_cert else "http"
         addresses = {"api": f"{scheme}://{at}", "agents": f"https://{agents_at}"}

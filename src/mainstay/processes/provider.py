@@ -17,6 +17,7 @@ from mainstay.config.provider import (
     StaticProviderConfig,
 )
 from mainstay.model.calls import ListRequest, ProviderCalls
+from mainstay.model.charges import Meter
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
 from mainstay.processes.pages import Answer, Pages, serving_pages
@@ -33,6 +34,7 @@ from mainstay.providers.sim.fleet_file import mixed_fleet, read_faults, read_fle
 from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.static.backend import StaticBackend
 from mainstay.runtime.clock import Clock
+from mainstay.wire.meter import meter_handler
 from mainstay.wire.provider_server import provider_handler
 from mainstay.wire.tls import MutualTls, Plaintext, TlsFlags, transport
 from mainstay.wire.transport import serving
@@ -61,7 +63,7 @@ async def serve_sim(config: SimProviderConfig, around: Surroundings) -> None:
         async with simulated(fleet.spec, around.clock, store=store, options=fleet.options) as sim:
             sim.cloud.faults = start
             pages = {**_pages(sim.server), **_fault_pages(sim)}
-            await _serve("sim", Served(sim.calls, pages), config, over, around)
+            await _serve("sim", Served(sim.calls, pages, sim.meter), config, over, around)
 
 
 async def serve_static(config: StaticProviderConfig, around: Surroundings) -> None:
@@ -107,6 +109,8 @@ class Served:
 
     calls: ProviderCalls
     pages: Pages
+    meter: Meter | None = None
+    """When it charges, if it can tell."""
 
 
 async def _serve(
@@ -122,6 +126,8 @@ async def _serve(
     async with AsyncExitStack() as stack:
         stop = await stack.enter_async_context(until_told())
         handlers = [provider_handler(calls)]
+        if served.meter is not None:
+            handlers.append(meter_handler(served.meter))
         at = await stack.enter_async_context(serving(handlers, config.listen, over))
         addresses = {"grpc": at}
         if config.http:

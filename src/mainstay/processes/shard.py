@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from mainstay.config.shard import ShardConfig
 from mainstay.engine import kernels
+from mainstay.model.charges import Meter
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
 from mainstay.processes.pages import Answer, Pages, serving_pages
@@ -41,6 +42,7 @@ from mainstay.shard.journal import ShardJournal
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.ports import Link
 from mainstay.wire import loops
+from mainstay.wire.meter import RemoteMeter
 from mainstay.wire.provider_client import ClientOptions, RemoteProvider
 from mainstay.wire.session_server import session_handler
 from mainstay.wire.shard_read_server import read_handler
@@ -78,8 +80,8 @@ async def serve_shard(config: ShardConfig, place: Place) -> None:
     loops.warm()
     async with AsyncExitStack() as stack:
         data = stack.enter_context(DataDir(_data_dir(config, place.home)))
-        links = await stack.enter_async_context(_links(config, flags))
-        made = await stack.enter_async_context(_made(config, place, data, links))
+        reached = await stack.enter_async_context(_reached(config, flags))
+        made = await stack.enter_async_context(_made(config, place, data, reached))
         await _serve(made, config, over, place)
     place.say("Stopped.")
 
@@ -94,7 +96,7 @@ class Made:
 
 @asynccontextmanager
 async def _made(
-    config: ShardConfig, place: Place, data: DataDir, links: Mapping[str, Link]
+    config: ShardConfig, place: Place, data: DataDir, reached: "_Reached"
 ) -> AsyncIterator[Made]:
     """The shard, with its audit log closed at the end."""
     metrics = ShardMetrics()
@@ -104,7 +106,8 @@ async def _made(
     )
     attribution = _attributed(config, place.home, journal)
     around = Surroundings(
-        links=links,
+        links=reached.links,
+        meters=reached.meters,
         data=data,
         journal=journal,
         metrics=metrics,
@@ -195,19 +198,28 @@ def not_ready(live: LiveShard) -> str:
     return ""
 
 
+class _Reached(NamedTuple):
+    """The providers, each by its name."""
+
+    links: Mapping[str, Link]
+    meters: Mapping[str, Meter]
+
+
 @asynccontextmanager
-async def _links(config: ShardConfig, flags: TlsFlags) -> AsyncIterator[Mapping[str, Link]]:
-    """A client for each provider, closed at the end."""
+async def _reached(config: ShardConfig, flags: TlsFlags) -> AsyncIterator[_Reached]:
+    """Clients for each provider, closed at the end."""
     options = ClientOptions(
         call_timeout_s=config.call_timeout_s, list_timeout_s=config.list_timeout_s
     )
     links: dict[str, Link] = {}
+    meters: dict[str, Meter] = {}
     async with AsyncExitStack() as stack:
         for name, address in config.provider_addresses.items():
             channel = open_channel(address, transport(flags, address))
             stack.push_async_callback(channel.close)
             links[name] = RemoteProvider(channel, source=name, options=options)
-        yield links
+            meters[name] = RemoteMeter(channel, source=name)
+        yield _Reached(links, meters)
 
 
 def _own_threads() -> Aside:

@@ -4,8 +4,8 @@ Links, data directory, clock, randomness and what runs beside the loop come from
 test puts the same shard together around other ones.
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from mainstay.config.shard import ShardConfig
 from mainstay.inventory.inventory import Inventory
+from mainstay.model.charges import Meter
 from mainstay.model.ids import ClusterId, ShardId
 from mainstay.model.machine import Machine
-from mainstay.model.need import Requirement
 from mainstay.model.state import State
 from mainstay.processes.shard_settings import (
     breaker_options,
@@ -25,6 +25,7 @@ from mainstay.processes.shard_settings import (
     quarantine_rule,
     shard_options,
 )
+from mainstay.processes.shard_timed import TimedClusters
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.answers.live import LiveShard
@@ -48,6 +49,7 @@ from mainstay.shard.lists.feeds import Feed, FeedOptions
 from mainstay.shard.lists.intake import IntakeOptions
 from mainstay.shard.lists.telling import Books
 from mainstay.shard.metrics import ShardMetrics, Standing
+from mainstay.shard.money.metering import Money, MoneyTools
 from mainstay.shard.moves import Moves
 from mainstay.shard.ownership.holder import Holder
 from mainstay.shard.ownership.holdings import Holdings
@@ -82,6 +84,9 @@ class Surroundings:
     clock: Clock
     random: Random
     aside: Aside
+    meters: Mapping[str, Meter] = field(default_factory=dict)
+    """Providers that tell when they charge, by name."""
+
     beside: tuple[Beside, ...] = ()
     """What else runs as long as the shard does."""
 
@@ -100,6 +105,7 @@ class Assembled:
     """Who owns which machines; nobody asks it anything where there is no coordinator."""
 
     quota: HeldQuota
+    money: Money
 
 
 def assembled(config: ShardConfig, around: Surroundings) -> Assembled:
@@ -137,9 +143,24 @@ class _Assembly:
             ),
         )
         self._moves = Moves(self._inventory, self._ledger, self._sessions, around.clock)
-        self._holdings = Holdings(configured(around.data.owned.value, config.first_domains))
+        self._holdings = Holdings(
+            configured(
+                around.data.owned.value, config.first_domains, keeps=bool(config.coordinators)
+            )
+        )
         self._controls = Controls(around.clock, around.journal, around.data.controls, fixed(config))
         self._shard: Shard | None = None
+        self._money = Money(
+            MoneyTools(
+                meters=around.meters,
+                safe=around.data.money,
+                published=self._published,
+                journal=around.journal,
+                clock=around.clock,
+                aside=around.aside,
+                sources=frozenset(around.links),
+            )
+        )
 
     def assembled(self) -> Assembled:
         """Everything, connected."""
@@ -148,7 +169,8 @@ class _Assembly:
         sources = tuple(around.links)
         options = ExecutorOptions(workers=config.workers, deadline_s=config.action_deadline_s)
         executor = Executor(tools, sources, options, on_room=self._wake)
-        holder, quota = self._holder(reconciler, executor), self._quota(reconciler)
+        quota = self._quota(reconciler)
+        holder = self._holder(reconciler, executor, quota)
         parts = Parts(
             inventory=self._inventory,
             reconciler=reconciler,
@@ -167,7 +189,10 @@ class _Assembly:
             leaving=holder.barred,
         )
         shard = Shard(
-            parts, shard_options(config), beside=around.beside, observe=self._observe(parts)
+            parts,
+            shard_options(config),
+            beside=(*around.beside, self._money.run),
+            observe=self._observe(parts),
         )
         self._shard = shard
         live = LiveShard(
@@ -184,16 +209,18 @@ class _Assembly:
             executor=executor,
             journal=around.journal,
             clock=around.clock,
+            money_=self._money,
         )
-        return Assembled(shard, self._sessions, live, holder, quota)
+        return Assembled(shard, self._sessions, live, holder, quota, self._money)
 
-    def _holder(self, reconciler: Reconciler, executor: Executor) -> Holder:
+    def _holder(self, reconciler: Reconciler, executor: Executor, quota: HeldQuota) -> Holder:
         around = self._around
         return Holder(
             OwnershipTools(
                 shard=ShardId(self._config.shard_id),
                 holdings=self._holdings,
                 kept=around.data.owned,
+                quota=quota,
                 inventory=self._inventory,
                 ledger=self._ledger,
                 reconciler=reconciler,
@@ -237,7 +264,7 @@ class _Assembly:
             inventory=self._inventory,
             ledger=self._ledger,
             moves=self._moves,
-            clusters=_Timed(self._sessions, around.metrics, around.clock),
+            clusters=TimedClusters(self._sessions, around.metrics, around.clock),
             callers=callers,
             journal=around.journal,
             failures=self._breakers,
@@ -329,6 +356,7 @@ class _Assembly:
                 )
             )
             self._around.journal.observe()
+            self._money.cycled()
             self._around.seen(cycled)
 
         return observe
@@ -343,28 +371,3 @@ class _Assembly:
     def _wake(self) -> None:
         if self._shard is not None:
             self._shard.wake()
-
-
-@dataclass(frozen=True, slots=True)
-class _Timed:
-    """The clusters, with how long they take to answer."""
-
-    clusters: Sessions
-    metrics: ShardMetrics
-    clock: Clock
-
-    async def bootstrap(
-        self, cluster: ClusterId, requirements: Sequence[Requirement], *, timeout_s: float
-    ) -> bytes:
-        since_s = self.clock.elapsed_s()
-        blob = await self.clusters.bootstrap(cluster, requirements, timeout_s=timeout_s)
-        self.metrics.bootstrap_answered(self.clock.elapsed_s() - since_s)
-        return blob
-
-    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
-        return self.clusters.reclaim(
-            machine, grace_s=grace_s, preemptor_priority=preemptor_priority
-        )
-
-    def tell(self, cluster: ClusterId, machine: Machine) -> None:
-        self.clusters.tell(cluster, machine)

@@ -49,8 +49,9 @@ DAYS: Final = 365
 RENEW_DAYS: Final = 30
 
 OURS: Final = (
-    "audit", "cache", "coordinator.db", "coordinator.db-shm", "coordinator.db-wal", "log", "pki",
-    "postgres", "providers", "run", "shards", "tenancy", *(f"{name}.toml" for name in SHARDS),
+    "audit", "cache", "coordinator.db", "coordinator.db-shm", "coordinator.db-wal", "dashboard",
+    "log", "pki", "postgres", "providers", "run", "shards", "tenancy",
+    *(f"{name}.toml" for name in SHARDS),
 )  # fmt: skip
 """What `--reset` removes below the home directory, and nothing else."""
 
@@ -215,7 +216,8 @@ def _tell(say: Say, stage: Stage, took_s: float | None) -> None:
         say(f"No cluster has a node yet: see the logs in {stage.home / 'log'}.")
     else:
         say(f"The first node serves after {took_s:.1f} s.")
-    say("")
+    say(f"The page: http://{stage.at('dashboard')} (sign in with a token from")
+    say(f"  {stage.home / 'dashboard' / 'tokens'})")
     say("In another terminal, try:")
     say(f"  export MAINSTAY_HOME={stage.home}")
     say("  mainstay top")

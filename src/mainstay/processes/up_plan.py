@@ -23,14 +23,18 @@ USUAL_PORTS: Final[Mapping[str, int]] = {
     "coordinator": 7790, "coordinator-http": 8790,
     "shard-a": 7780, "shard-a-http": 8780,
     "shard-b": 7781, "shard-b-http": 8781,
-    "api": 8800, "agents": 8801,
+    "api": 8800, "agents": 8801, "dashboard": 8700, "bridge-http": 8810,
 }  # fmt: skip
 """Every port that is used, by what is there. The three of the world follow each other."""
+
+TENANTS: Final = "tenants"
+"""As which cluster tenancy asks for machines, of `shard-a`."""
 
 CERTIFICATES: Final = (
     ("coordinator", "coordinator-0"),
     *(("shard", name) for name in SHARDS),
     *(("cluster", name) for name in CLUSTERS),
+    ("cluster", TENANTS),
     ("provider", "world"),
     ("admin", ""),
     ("readonly", ""),
@@ -115,6 +119,7 @@ def _parts(stage: Stage) -> Iterator[Part]:
              *_each("--provider", providers), *stage.tls(f"shard-{name}")),
             after=("engine", "world", "coordinator"),
         )  # fmt: skip
+    yield _dashboard(stage)
     if config.tenancy:
         yield Part("catalogue", ("tenancy", "init"), ends=True)
         yield Part(
@@ -123,6 +128,21 @@ def _parts(stage: Stage) -> Iterator[Part]:
              "--listen", stage.at("api"), "--agents", stage.at("agents")),
             after=("catalogue",),
         )  # fmt: skip
+        yield _bridge(stage)
+
+
+def _bridge(stage: Stage) -> Part:
+    return Part(
+        "bridge",
+        ("bridge", "--shard", stage.at("shard-a"), "--cluster-id", TENANTS,
+         "--agents", f"https://{stage.at('agents')}", "--simulate",
+         "--http", stage.at("bridge-http"), *stage.tls(f"cluster-{TENANTS}")),
+        after=("tenancy", "shard-a"),
+    )  # fmt: skip
+
+
+def _dashboard(stage: Stage) -> Part:
+    return Part("dashboard", ("dashboard", "--listen", stage.at("dashboard")))
 
 
 def _each(flag: str, values: Sequence[str]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from mainstay.providers.sim.offers import Offer, small_catalog
 from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.sim.spec import Pool, SimSpec, spread
 from mainstay.session.client import ClientTools
+from mainstay.wire.meter import meter_handler
 from mainstay.wire.provider_server import provider_handler
 from mainstay.wire.tls import TlsFlags, transport
 from mainstay.wire.transport import Over, serving
@@ -124,7 +125,7 @@ async def _served(
     async with AsyncExitStack() as stack:
         for (name, sim), listen in zip(sims.items(), config.listens, strict=True):
             over = _over(config, around, "provider-world", listen)
-            handlers = [provider_handler(sim.calls)]
+            handlers = [provider_handler(sim.calls), meter_handler(sim.meter)]
             addresses[name] = await stack.enter_async_context(serving(handlers, listen, over))
         yield addresses
 

@@ -18,6 +18,8 @@ from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.model.ids import ClusterId, parse_cluster_id
 from mainstay.shard.controls import Control, ControlKind
+from mainstay.shard.money import document as money_document
+from mainstay.shard.money.book import Kept as KeptMoney
 from mainstay.shard.ownership import document as owned_document
 from mainstay.shard.ownership.owned import Owned
 
@@ -76,6 +78,7 @@ class DataDir:
             self.owned = Kept(path, OWNED)
             self.quota = Kept(path, QUOTA)
             self.controls = Kept(path, CONTROLS)
+            self.money = Kept(path, MONEY)
             self.epoch = _epoch(path / "epoch", is_new=not _has_lived(path)) + 1
             _replace(path / "epoch", f"{self.epoch}\n")
         except BaseException:
@@ -125,7 +128,7 @@ def _locked(path: Path) -> int:
 
 def _has_lived(path: Path) -> bool:
     """Whether a shard has kept something here before."""
-    return any((path / form.file).exists() for form in (OWNED, QUOTA, CONTROLS))
+    return any((path / form.file).exists() for form in (OWNED, QUOTA, CONTROLS, MONEY))
 
 
 def _epoch(path: Path, *, is_new: bool) -> int:
@@ -293,4 +296,12 @@ CONTROLS: Final[Form[tuple[Control, ...]]] = Form(
     encode=lambda controls: [_control_to(control) for control in controls],
     decode=lambda value: tuple(map(_control_from, _rows(value))),
     without_it="without any live control",
+)
+
+MONEY: Final[Form[KeptMoney | None]] = Form(
+    file="money.json",
+    missing=None,
+    encode=lambda kept: None if kept is None else money_document.encoded(kept),
+    decode=lambda value: None if value is None else money_document.decoded(value),
+    without_it="with a new count of money, from that moment on",
 )

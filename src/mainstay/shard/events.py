@@ -66,6 +66,9 @@ class Event(StrEnum):
     ATTRIBUTION_LOG_FAILED = "attribution_log_failed"
     CYCLE_FAILED = "cycle_failed"
     WORKER_FAILED = "worker_failed"
+    CHARGES_NOT_TOLD = "charges_not_told"
+    MONEY_NOT_SAVED = "money_not_saved"
+    MONEY_FAILED = "money_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +264,15 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
             "Actions that ended in a defect of ours.",
             "kind",
             audited=True,
+        ),
+        Event.CHARGES_NOT_TOLD: EventRule(
+            L.WARNING, "charges_not_told", "Times a provider did not say what it charged."
+        ),
+        Event.MONEY_NOT_SAVED: EventRule(
+            L.WARNING, "money_saves_failed", "Times the disk did not take the book of money."
+        ),
+        Event.MONEY_FAILED: EventRule(
+            L.ERROR, "money_failures", "Times the book of money ended in a defect of ours."
         ),
     }
 )

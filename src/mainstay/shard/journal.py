@@ -5,6 +5,7 @@ Lives on the event loop, and nothing here waits.
 
 import dataclasses
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -146,6 +147,7 @@ def action_content(
         "need": _need_content(record),
         "grace_s": action.grace_s,
         "price_per_hour": order.price_per_hour,
+        **_money_content(record),
         "seconds": round(record.seconds, 3),
         "detail": record.detail,
         "policy": policy,
@@ -165,6 +167,18 @@ def _need_content(record: Disposed) -> dict[str, object] | None:
     if order.need is not None:
         named["priority"] = order.need.profile.priority
     return named
+
+
+def _money_content(record: Disposed) -> dict[str, object]:
+    """What a drain saves and puts at risk; of anything else nothing is said."""
+    order = record.order
+    if order.action.kind not in {ActionKind.PREEMPT, ActionKind.RECLAIM}:
+        return {}
+    risk = order.at_risk_dollars
+    return {
+        "saved_per_hour": order.saved_per_hour,
+        "at_risk_dollars": risk if math.isfinite(risk) else "pinned",
+    }
 
 
 def _event_content(at_s: float, event: Event, facts: Mapping[str, object]) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mainstay.model.action import Action
+from mainstay.model.action import Action, ActionKind
 from mainstay.model.need import Need
 from mainstay.shard.outcomes import Disposition, Outcome
 
@@ -23,6 +23,15 @@ class Order:
 
     price_per_hour: float = 0.0
     """Of its machine: what doing it costs or saves."""
+
+    at_risk_dollars: float = 0.0
+    """What the workload of a drained machine loses, by the greater of its penalties."""
+
+    @property
+    def saved_per_hour(self) -> float:
+        """What nobody pays any more, or what the need it is drained for does not have to buy."""
+        drained = self.action.kind in {ActionKind.PREEMPT, ActionKind.RECLAIM}
+        return self.price_per_hour if drained else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

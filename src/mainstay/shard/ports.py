@@ -68,7 +68,12 @@ class Clusters(Protocol):
     """The clusters, as far as they are connected. Only `bootstrap` waits."""
 
     async def bootstrap(
-        self, cluster: ClusterId, requirements: Sequence[Requirement], *, timeout_s: float
+        self,
+        cluster: ClusterId,
+        requirements: Sequence[Requirement],
+        *,
+        timeout_s: float,
+        machine: str = "",
     ) -> bytes:
         """What makes a machine join. Unavailable: not connected (code `no_session`), or no answer
         in time. Rejected: the cluster says that it cannot.

@@ -34,6 +34,7 @@ from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
+from mainstay.shard.money.risk import at_risk
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition
 from mainstay.shard.sharing import GROUPS, shares
@@ -383,9 +384,8 @@ def _counts(rule: _Rules, view: _View) -> dict[HeldAs, int]:
 def _orders(view: _View, at: Rows, cycle: int) -> tuple[Order, ...]:
     actions, snapshot = view.actions, view.snapshot
     rows = actions.row[at]
-    sources = snapshot.source[rows].tolist()
-    prices = snapshot.price_per_hour[rows].tolist()
-    places = actions.place[at].tolist()
+    prices, risks = snapshot.price_per_hour[rows], at_risk(snapshot, rows)
+    columns = at, actions.place[at], snapshot.source[rows], prices, risks
     return tuple(
         Order(
             action=actions[number],
@@ -393,6 +393,7 @@ def _orders(view: _View, at: Rows, cycle: int) -> tuple[Order, ...]:
             cycle=cycle,
             source=snapshot.sources[source],
             price_per_hour=price,
+            at_risk_dollars=risk,
         )
-        for number, place, source, price in zip(at.tolist(), places, sources, prices, strict=True)
+        for number, place, source, price, risk in zip(*(c.tolist() for c in columns), strict=True)
     )

@@ -59,7 +59,11 @@ class Reconciler:
         self._owed = {feed.name: Owed(options.owed_max) for feed in self._feeds}
         self._intake = Intake(books, self._owed, options.intake)
         self._asked_at_s: dict[str, float] = {}
+        self._full_asked_at_s: dict[str, float] = {}
         self._found_at_s: dict[MachineId, float] = {}
+        self._denied_at_s: dict[MachineId, float] = {}
+        """Of machines that are ours by their names: when a provider was asked that has none."""
+
         self._answered: set[str] = set()
         self._looked_at_s = 0.0
         self._patience: asyncio.Timeout | None = None
@@ -73,6 +77,10 @@ class Reconciler:
     def knows_all(self) -> bool:
         """Whether a list of each provider was taken in, in this life."""
         return self._asked_at_s.keys() == {feed.name for feed in self._feeds}
+
+    def listed_since(self, at_s: float) -> frozenset[str]:
+        """Providers of which a full list was taken in that was asked for after this time."""
+        return frozenset(name for name, when in self._full_asked_at_s.items() if when > at_s)
 
     @property
     def unreachable(self) -> frozenset[str]:
@@ -102,6 +110,18 @@ class Reconciler:
     def owe(self, machine: MachineId, source: str) -> None:
         """Have a machine asked for by itself: whatever its provider says of it counts."""
         self._owed[source].add(machine)
+
+    def look_up(self, machine: MachineId, source: str) -> None:
+        """Ask a provider now whether it has a machine, whatever its lists say."""
+        for feed in self._feeds:
+            if feed.name == source:
+                feed.ask_for([machine])
+
+    def denied_at_s(self, machine: MachineId) -> float:
+        """When its provider was last asked for a machine of another's domain, and said that it has
+        no such machine; -1: never.
+        """
+        return self._denied_at_s.get(machine, -1.0)
 
     async def run(self) -> None:
         """Fetch, for ever; `look` takes in what was fetched."""
@@ -179,6 +199,8 @@ class Reconciler:
         if listed.full and self._holdings.is_too_old(fetched.asked_at_s):
             feed.ask(full=True)
         self._asked_at_s[name] = fetched.asked_at_s
+        if listed.full:
+            self._full_asked_at_s[name] = fetched.asked_at_s
         self._interruptions.heard(name, listed, lambda machine: self._has(machine, name))
         return looked
 
@@ -187,6 +209,7 @@ class Reconciler:
         if not found:
             return NOTHING
         name, ledger, intake = feed.name, self._books.ledger, self._intake
+        self._hear_denials(found)
         newest_s = self._asked_at_s.get(name, 0.0)
         touched = ledger.touched_since(min(each.asked_at_s for each in found))
         current = [
@@ -206,6 +229,14 @@ class Reconciler:
             adoption = self._holdings.adoption(min(each.asked_at_s for each in current))
             looked += await intake.take_in(feed, batch, frozenset(), adoption)
         return looked
+
+    def _hear_denials(self, found: Sequence[Found]) -> None:
+        here = self._holdings.owned.here
+        denied = {
+            each.machine: each.asked_at_s for each in found if not (each.record or each.refused)
+        }
+        both = self._denied_at_s | denied
+        self._denied_at_s = {name: at_s for name, at_s in both.items() if name in here}
 
     def _owe_skipped(self, feed: Feed, listed: Listed, touched: frozenset[MachineId]) -> None:
         """What of a list we passed over is owed, where the next list will not repeat it."""

@@ -177,13 +177,18 @@ class Sessions:
         self._readers = asyncio.Semaphore(self.options.readers)
 
     async def bootstrap(
-        self, cluster: ClusterId, requirements: Sequence[Requirement], *, timeout_s: float
+        self,
+        cluster: ClusterId,
+        requirements: Sequence[Requirement],
+        *,
+        timeout_s: float,
+        machine: str = "",
     ) -> bytes:
         """What makes a machine join. A cluster that connects again meanwhile is asked again."""
         session = self._sessions.get(cluster)
         if session is None:
             raise NoSession(f"cluster is not connected: {cluster}")
-        frame = BootstrapAsked(self._new_name(), cluster, tuple(requirements))
+        frame = BootstrapAsked(self._new_name(), cluster, tuple(requirements), machine)
         ask = _Ask(frame, asyncio.get_running_loop().create_future())
         self._asks[frame.request] = ask
         session.say(frame)

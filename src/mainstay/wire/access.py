@@ -61,6 +61,7 @@ ACCESS: Final[Mapping[str, Mapping[str, Rule]]] = MappingProxyType({
         "Providers": READ_SHARD,
         "Controls": READ_SHARD,
         "Summary": READ_SHARD,
+        "Money": READ_SHARD,
         "Explain": READ_SHARD,
         "WhatIf": READ_SHARD,
     },
@@ -100,6 +101,7 @@ ACCESS: Final[Mapping[str, Mapping[str, Rule]]] = MappingProxyType({
         "ClearQuota": CONTROL_COORDINATOR,
         "UnbindCluster": CONTROL_COORDINATOR,
         "CancelMove": CONTROL_COORDINATOR,
+        "ReturnMachines": CONTROL_COORDINATOR,
     },
 })  # fmt: skip
 """By service and call. A call that does not stand here cannot be served."""

@@ -64,9 +64,9 @@ class RemoteCoordinator:
         )
         await self._theirs("UnassignDomain", asked.SerializeToString(), _nothing)
 
-    async def remove_shard(self, shard: str) -> None:
+    async def remove_shard(self, shard: str, *, force: bool = False) -> None:
         """Forget a shard, and all that it has."""
-        asked = pb.RemoveShardRequest(shard_id=sendable(shard)).SerializeToString()
+        asked = pb.RemoveShardRequest(shard_id=sendable(shard), force=force).SerializeToString()
         await self._theirs("RemoveShard", asked, _nothing)
 
     async def list_shards(self) -> tuple[c.RegisteredShard, ...]:
@@ -167,6 +167,10 @@ class RemoteCoordinator:
     async def cancel_move(self, request: c.CancelMoveRequest) -> c.CoordinatorDone:
         """Take back a move."""
         return await self._ours(CONTROL_SERVICE, "CancelMove", request, c.CoordinatorDone)
+
+    async def return_machines(self, request: c.ReturnMachinesRequest) -> c.CoordinatorDone:
+        """Give a shard back what no shard has."""
+        return await self._ours(CONTROL_SERVICE, "ReturnMachines", request, c.CoordinatorDone)
 
     async def _theirs(self, call: str, data: bytes, read: Callable[[bytes], AnswerT]) -> AnswerT:
         return self._read(read, await self._asked(SERVICE, call, data))

@@ -30,7 +30,7 @@ from mainstay.wire.machines import sendable
 from mainstay.wire.pb.bigfleet.v1alpha1 import coordinator_pb2 as pb
 from mainstay.wire.pb.mainstay.v1 import handover_pb2 as our_pb
 
-REPORT_BYTES_MAX: Final = 1 << 20
+REPORT_BYTES_MAX: Final = 2 << 20
 """Of one report; the answer to a larger one is a refusal, and nobody has read it."""
 
 ANSWER_BYTES_MAX: Final = 4 << 20
@@ -69,6 +69,7 @@ def report_from_wire(data: bytes) -> ShardReport:
         strays=tuple(map(parts.stray_from_wire, message.strays)),
         providers=tuple(ProviderLine(each.name, each.address) for each in message.providers),
         quota=tuple(map(parts.quota_line_from_wire, message.quota)),
+        away=tuple(map(parts.handed_from_wire, message.away)),
     )
 
 
@@ -93,6 +94,7 @@ def _report_message(report: ShardReport) -> pb.ShardReport:
             for each in report.providers
         ],
         quota=map(parts.quota_line_to_wire, report.quota),
+        away=map(parts.handed_to_wire, report.away),
     )
 
 
@@ -134,6 +136,7 @@ def _ack_message(ack: InstructAck) -> pb.InstructAck:
         outcome=cast("pb.InstructAck.Outcome", int(ack.outcome)),
         reason=sendable(ack.reason),
         given=map(parts.handed_to_wire, ack.given),
+        quota=map(parts.quota_moved_to_wire, ack.quota),
     )
 
 
@@ -144,6 +147,7 @@ def _ack_from_message(message: pb.InstructAck) -> InstructAck:
         outcome=_OUTCOMES.get(message.outcome, Outcome.UNSPECIFIED),
         reason=message.reason,
         given=tuple(map(parts.handed_from_wire, message.given)),
+        quota=tuple(map(parts.quota_moved_from_wire, message.quota)),
     )
 
 

@@ -61,7 +61,9 @@ class CoordinatorCalls(Leads, Protocol):
     async def unassign_domain(self, domain: Domain, by: Identity | None) -> None:
         """Take a domain away; nothing when nobody has it."""
 
-    async def remove_shard(self, shard: ShardId, by: Identity | None) -> None:
+    async def remove_shard(
+        self, shard: ShardId, by: Identity | None, *, force: bool = False
+    ) -> None:
         """Forget a shard, and all that it has. Unknown."""
 
     async def list_shards(self) -> Sequence[RegisteredShard]:
@@ -160,7 +162,8 @@ def _unassign(calls: CoordinatorCalls) -> Body:
 def _remove(calls: CoordinatorCalls) -> Body:
     async def body(data: bytes, by: Identity | None) -> bytes:
         asked = parsed(pb.RemoveShardRequest, data)
-        await calls.remove_shard(shard_from_wire(asked.shard_id, "shard_id"), by)
+        shard = shard_from_wire(asked.shard_id, "shard_id")
+        await calls.remove_shard(shard, by, force=asked.force)
         return pb.RemoveShardResponse().SerializeToString()
 
     return body

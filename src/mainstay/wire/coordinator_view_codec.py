@@ -31,7 +31,8 @@ MESSAGES: Final[Mapping[type[Any], type[Message]]] = {
     v.StandingQuery: pb.StandingQuery, v.StandingRow: pb.StandingRow,
     c.MoveDomainRequest: pb.MoveDomainRequest, c.SetQuotaRequest: pb.SetQuotaRequest,
     c.ClearQuotaRequest: pb.ClearQuotaRequest, c.UnbindClusterRequest: pb.UnbindClusterRequest,
-    c.CancelMoveRequest: pb.CancelMoveRequest, c.CoordinatorDone: pb.CoordinatorDone,
+    c.CancelMoveRequest: pb.CancelMoveRequest,
+    c.ReturnMachinesRequest: pb.ReturnMachinesRequest, c.CoordinatorDone: pb.CoordinatorDone,
 }  # fmt: skip
 
 _CODEC: Final = ValueCodec(MESSAGES)

@@ -38,6 +38,7 @@ ORDERS: Final[Calls] = {
     "ClearQuota": (c.ClearQuotaRequest, c.CoordinatorDone),
     "UnbindCluster": (c.UnbindClusterRequest, c.CoordinatorDone),
     "CancelMove": (c.CancelMoveRequest, c.CoordinatorDone),
+    "ReturnMachines": (c.ReturnMachinesRequest, c.CoordinatorDone),
 }
 """Every call of CoordinatorControl."""
 

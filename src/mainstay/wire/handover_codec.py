@@ -15,6 +15,7 @@ from mainstay.model.coordination import (
     Missing,
     QuotaKind,
     QuotaLine,
+    QuotaMoved,
     QuotaOf,
     ServingRow,
     Stray,
@@ -219,6 +220,17 @@ def quota_line_from_wire(message: our_pb.QuotaLine) -> QuotaLine:
         used=counted(message.used, f"used {whose}"),
         wanted=counted(message.wanted, f"wanted {whose}"),
     )
+
+
+def quota_moved_to_wire(moved: QuotaMoved) -> our_pb.QuotaMoved:
+    """What goes with machines."""
+    return our_pb.QuotaMoved(of=quota_of_to_wire(moved.of), count=moved.count)
+
+
+def quota_moved_from_wire(message: our_pb.QuotaMoved) -> QuotaMoved:
+    """What goes with machines."""
+    of = quota_of_from_wire(message.of)
+    return QuotaMoved(of, counted(message.count, f"moved quota of {of.name[:_SHOWN_MAX]!a}"))
 
 
 def grant_to_wire(grant: Grant) -> our_pb.QuotaGrant:

@@ -161,6 +161,7 @@ def _shard_message(frame: ShardFrame) -> pb.ShardMessage:
                 request_id=frame.request,
                 requirements=_requirements_to_wire(frame.requirements),
                 cluster_id=sendable(frame.cluster),
+                machine_id=sendable(frame.machine),
             )
             return pb.ShardMessage(bootstrap_request=asked)
         case ReclaimTold():
@@ -186,6 +187,8 @@ def _node_state_to_wire(frame: NodeState) -> pb.NodeStateUpdate:
         provider_id=sendable(frame.provider_id),
         last_error=sendable(frame.last_error),
         labels=sendable_map(frame.labels),
+        price_per_hour=frame.price_per_hour,
+        reclamation_penalty_dollars=frame.reclamation_penalty_dollars,
     )
     if frame.allocatable:
         message.resources.resources.update(sendable_map(frame.allocatable.as_dict()))
@@ -215,7 +218,9 @@ def shard_frame_from_wire(data: bytes) -> ShardFrame | None:
         case "bootstrap_request":
             asked = message.bootstrap_request
             cluster = ClusterId(asked.cluster_id)
-            return BootstrapAsked(asked.request_id, cluster, _requirements(asked.requirements))
+            return BootstrapAsked(
+                asked.request_id, cluster, _requirements(asked.requirements), asked.machine_id
+            )
         case "reclaim_instruction":
             told = message.reclaim_instruction
             nodes = tuple(told.nodes)
@@ -242,6 +247,8 @@ def _node_state(message: pb.NodeStateUpdate) -> NodeState | None:
         last_error=message.last_error,
         labels=dict(message.labels),
         allocatable=_readable(message.resources.resources),
+        price_per_hour=message.price_per_hour if message.HasField("price_per_hour") else None,
+        reclamation_penalty_dollars=message.reclamation_penalty_dollars,
     )
 
 

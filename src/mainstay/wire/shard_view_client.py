@@ -74,6 +74,10 @@ class RemoteShard:
         """All of it in a few numbers."""
         return await self._call("Summary", query, v.Summary)
 
+    async def money(self, query: v.MoneyQuery) -> v.MoneyRows:
+        """What it costs and has cost."""
+        return await self._call("Money", query, v.MoneyRows)
+
     async def explain(self, question: q.Question) -> q.Explanation:
         """Why."""
         return await self._call("Explain", question, q.Explanation)

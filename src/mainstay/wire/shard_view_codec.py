@@ -28,6 +28,7 @@ MESSAGES: Final[Mapping[type[Any], type[Message]]] = {
     v.ProviderRows: pb.ProviderRows,
     v.ControlQuery: pb.ControlQuery, v.ControlRow: pb.ControlRow, v.ControlRows: pb.ControlRows,
     v.SummaryQuery: pb.SummaryQuery, v.Summary: pb.SummaryAnswer,
+    v.MoneyQuery: pb.MoneyQuery, v.MoneyRow: pb.MoneyRow, v.MoneyRows: pb.MoneyRows,
     q.Question: pb.Question, q.Explanation: pb.Explanation,
     q.Selection: pb.Selection, q.Match: pb.Match, q.PriceChange: pb.PriceChange,
     q.Addition: pb.Addition, q.QuotaChange: pb.QuotaChange, q.WhatIfQuery: pb.WhatIfQuery,

@@ -35,6 +35,7 @@ QUERIES: Final[dict[str, tuple[type[Any], type[Any]]]] = {
     "Providers": (v.ProviderQuery, v.ProviderRows),
     "Controls": (v.ControlQuery, v.ControlRows),
     "Summary": (v.SummaryQuery, v.Summary),
+    "Money": (v.MoneyQuery, v.MoneyRows),
     "Explain": (q.Question, q.Explanation),
     "WhatIf": (q.WhatIfQuery, q.WhatIfAnswer),
 }

@@ -72,6 +72,7 @@ def test_loading_twice_is_loading_once(database_url: str) -> None:
         assert (again.made, again.changed) == ({}, {})
         assert again.same == {
             "region": 1, "image": 1, "sku": 2, "account": 1, "project": 1, "ssh_key": 1,
+            "node_kind": 1,
             "credit": 1, "node": 2, "slot": 16,
         }  # fmt: skip
 

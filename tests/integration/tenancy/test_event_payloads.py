@@ -3,6 +3,7 @@
 from typing import get_type_hints
 
 from event_stage import run
+from mainstay.bridge import taking
 from mainstay.tenancy import events_doc
 from mainstay.tenancy.billing.account import Credit, credit
 from mainstay.tenancy.billing.episodes import look
@@ -17,6 +18,8 @@ from postgres import database_url, server
 from tenants import (
     ACCOUNT,
     NEW,
+    REGION,
+    SLICE,
     activate,
     active,
     begin,
@@ -44,6 +47,7 @@ def test_every_event_of_an_allocation_has_the_payload_of_its_type(database_url: 
         await begin(pool, failing)
         await fail(pool, failing, clean=True)
         proved = (await active(pool))["id"]
+        await warned(pool, proved)
         await force_release(pool, NEW, proved, by="usr_root")
         await prove(pool, proved)
         unproved = (await request(pool, NEW, order()))["id"]
@@ -81,6 +85,26 @@ def test_every_event_of_an_account_has_the_payload_of_its_type(database_url: str
         assert found - OF_ALLOCATIONS == set(EventType) - OF_ALLOCATIONS
 
     run(database_url, test)
+
+
+async def warned(pool: Pool, allocation: str) -> None:
+    """Its machine is taken, and its tenant is told."""
+    async with transaction(pool) as tx:
+        await tx.execute(
+            """insert into node_kinds (kind, region, instance_types, sold_as, slots, gpus_total)
+               values ('k', %s, '{big}', '{}' || array[%s], '[]', 8)""",
+            [REGION, SLICE],
+        )
+        made = await tx.execute(
+            """insert into bridge_nodes (cluster, machine, incarnation, node_id, kind, state,
+                                         closed_at, reason)
+               values ('t', 'm', 1, 'node-a', 'k', 'draining', clock_timestamp(), 'taken')
+               returning *"""
+        )
+        life = await made.fetchone()
+    assert life is not None
+    assert await taking.warn(pool, NEW, life, allocation)
+    assert not await taking.warn(pool, NEW, life, allocation), "once"
 
 
 async def checked(pool: Pool) -> set[EventType]:

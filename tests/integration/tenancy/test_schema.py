@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from bridge_schema_cases import BRIDGE_CASES, BRIDGE_WORLD
 from mainstay.tenancy.database.embedded import Server
 from mainstay.tenancy.placement.shape import CapacityShape
 from mainstay.tenancy.states import (
@@ -33,7 +34,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 def furnished(server: Server) -> Iterator[str]:
     with database_on(server) as url:
         with psycopg.connect(url) as connection:
-            connection.execute(WORLD)
+            connection.execute(WORLD + BRIDGE_WORLD)
         yield url
 
 
@@ -45,7 +46,7 @@ def world(furnished: str) -> Iterator[Connection]:
         connection.rollback()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
+@pytest.mark.parametrize("case", [*CASES, *BRIDGE_CASES], ids=lambda case: case.sentence)
 def test_the_database_refuses(case: Case, world: Connection) -> None:
     with pytest.raises(psycopg.Error) as refused:
         world.execute(case.sql)
@@ -68,7 +69,9 @@ def test_no_rule_of_the_schema_is_without_a_case(world: Connection) -> None:
            select tgname from pg_trigger where not tgisinternal"""
     )
 
-    assert {name for (name,) in rules} - UNBREAKABLE == {case.rule for case in CASES}
+    assert {name for (name,) in rules} - UNBREAKABLE == {
+        case.rule for case in (*CASES, *BRIDGE_CASES)
+    }
 
 
 def test_the_world_has_a_row_of_everything(world: Connection) -> None:
@@ -99,6 +102,10 @@ MAY_BE_MISSING = {
     "nodes": "cert_fingerprint cert_pending_fingerprint cert_previous_fingerprint "
     "enrol_expires_at enrol_token_hash last_seen_at",
     "notices": "allocation_id",
+    "bridge_nodes": (
+        "closed_at gone_at grace_ends_at opened_at preemptor_priority release_at retired_at"
+    ),
+    "capacity_requests": "allocation_id ended_at",
     "outbox": "ended_at last_error published_at",
     "skus": "image_slug",
     "usage_records": "ledger_id",
@@ -131,6 +138,10 @@ POINTS_AT = {
     "node_tasks": "allocation_id>allocations node_id>nodes",
     "nodes": "region>regions sku>skus",
     "notices": "allocation_id>allocations event_id>outbox project_id>projects",
+    "node_kinds": "region>regions",
+    "bridge_nodes": "kind>node_kinds node_id>nodes",
+    "bridge_warnings": "allocation_id>allocations node_id>nodes",
+    "capacity_requests": "allocation_id>allocations project_id>projects region>regions sku>skus",
     "projects": "account_id>accounts",
     "skus": "image_slug>os_images",
     "slots": "node_id>nodes",

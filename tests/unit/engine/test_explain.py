@@ -10,6 +10,7 @@ from builders import a_machine, a_need, a_need_profile, a_profile, an_assignment
 from mainstay.engine import relax, trial
 from mainstay.engine.certificate import (
     LISTED_MAX,
+    Change,
     Drop,
     Fewer,
     Filter,
@@ -20,12 +21,14 @@ from mainstay.engine.certificate import (
     Miss,
     MoreQuota,
     NeedCertificate,
+    Relaxation,
     SmallerUnit,
     SoftSpread,
     Wait,
     Widen,
 )
 from mainstay.engine.decide import decide
+from mainstay.engine.doings import DRAINS, doings
 from mainstay.engine.explain import (
     Neighbours,
     Standing,
@@ -33,6 +36,7 @@ from mainstay.engine.explain import (
     explain_machine,
     explain_need,
 )
+from mainstay.engine.lookup import topic_of
 from mainstay.engine.plan import Demand, Memory, Plan, Unmet, Unsatisfied
 from mainstay.engine.policy import Policy
 from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Quota
@@ -358,6 +362,15 @@ class TestRelaxations:
         assert certificate.smallest.change == Wait()
         assert certificate.smallest.acquired.count == 2
 
+    def test_what_counting_can_tell_is_not_decided(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def never(*_: object) -> None:
+            pytest.fail("a decision was made")
+
+        plan = planned(some(3), wanting(80, SAME_ZONE, group="g"))
+        monkeypatch.setattr(trial, "cover", never)
+
+        assert trial.Ground(topic_of(plan, 0)).attempt(HigherPriority(500, 100)) is None
+
     def test_none_are_looked_for_when_not_asked(self) -> None:
         certificate = explain_need(planned(some(5), wanting(64)), 0, relax=False)
 
@@ -365,14 +378,14 @@ class TestRelaxations:
         assert certificate.funnel != ()
 
     def test_the_number_of_decisions_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        decisions = []
+        tried: list[Change] = []
+        attempt = trial.Ground.attempt
 
-        def counted(*inputs: object) -> Plan:
-            decisions.append(inputs)
-            return decide(*inputs)  # type: ignore[arg-type]
+        def counted(ground: trial.Ground, change: Change) -> Relaxation | None:
+            tried.append(change)
+            return attempt(ground, change)
 
-        monkeypatch.setattr(trial, "decide", counted)
-        monkeypatch.setattr(relax, "decide", counted)
+        monkeypatch.setattr(trial.Ground, "attempt", counted)
         asked = [Requirement(f"label-{n}", Operator.IN, ("y",)) for n in range(12)]
         labels = [{f"label-{n}": "y" for n in range(12)} | {f"label-{k}": "z"} for k in range(12)]
         machines = [
@@ -387,7 +400,7 @@ class TestRelaxations:
 
         explain_need(planned(machines, need), 0)
 
-        assert 0 < len(decisions) <= relax.DECISIONS_MAX
+        assert 0 < len(tried) <= relax.DECISIONS_MAX
 
 
 class TestSearch:
@@ -583,3 +596,39 @@ class TestCluster:
         assert told.actions == {ActionKind.BOOTSTRAP: 1}
         assert (told.quota.now, told.quota.planned, told.quota.held) == (3, 4, 9)
         assert told.quota.room == 5
+
+
+class TestHead:
+    """What is claimed above a need is claimed once for all its tries."""
+
+    def same(self, plan: Plan, place: int) -> bool:
+        ground = trial.Ground(topic_of(plan, place))
+        assert ground._has_head
+        outcome = ground._outcome(plan.walk.asked, {}, NO_QUOTA)
+        found, told = doings(plan), sorted(zip(*map(list, outcome.drained), strict=True))
+        meant = found.are(DRAINS) & (found.place >= 0)
+        drained = sorted(zip(found.row[meant].tolist(), found.place[meant].tolist(), strict=True))
+        return outcome.owner.tolist() == plan.owner.tolist() and told == drained
+
+    def test_what_a_whole_gang_above_has_left_over_is_open(self) -> None:
+        gang = wanting(16, SAME_ZONE, priority=500, group="g")
+        held = an_assignment(
+            cluster=WEB, fingerprint=gang.profile.fingerprint, group="g", priority=500
+        )
+        machines = [
+            dataclasses.replace(machine, cluster=WEB, assignment=held)
+            for machine in some(3, State.CONFIGURED, "c")
+        ]
+        plan = planned(machines, gang, wanting(24))
+
+        assert np.count_nonzero(plan.owner == 1) == 1
+        assert self.same(plan, 1)
+
+    def test_a_gang_above_that_waits_for_drains_still_takes_them(self) -> None:
+        held = some(2, State.CONFIGURED, "c")
+        machines = [*some(1), *(dataclasses.replace(each, cluster=BATCH) for each in held)]
+        gang = wanting(16, SAME_ZONE, priority=500, group="g")
+        plan = planned(machines, gang, wanting(16))
+
+        assert np.count_nonzero(doings(plan).place == 0) == 2
+        assert self.same(plan, 1)

@@ -34,7 +34,8 @@ def test_every_process_that_a_part_waits_for_is_there() -> None:
     found = by_name()
 
     assert found.keys() == {
-        "engine", "world", "coordinator", "shard-a", "shard-b", "catalogue", "tenancy",
+        "engine", "world", "coordinator", "shard-a", "shard-b", "dashboard", "catalogue", "tenancy",
+        "bridge",
     }  # fmt: skip
     assert all(name in found for part in found.values() for name in part.after)
 
@@ -42,7 +43,7 @@ def test_every_process_that_a_part_waits_for_is_there() -> None:
 def test_without_tenancy_only_the_fleet_is_started() -> None:
     stage = Stage(UpConfig(tenancy=False), Path("home"), USUAL_PORTS)
 
-    assert by_name(stage).keys() == {"engine", "world", "coordinator", *SHARDS}
+    assert by_name(stage).keys() == {"engine", "world", "coordinator", "dashboard", *SHARDS}
 
 
 def test_no_two_things_share_a_port() -> None:

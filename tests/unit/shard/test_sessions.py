@@ -528,6 +528,7 @@ class TestNodeStates:
                             "topology.kubernetes.io/zone": "zone-a",
                         },
                         allocatable=Resources({"cpu": "7500m"}),
+                        price_per_hour=machine.price_per_hour,
                     )
                 ]
 

@@ -50,7 +50,8 @@ def test_no_document_is_too_small() -> None:
 BAD: Final[Mapping[str, tuple[Callable[[Document], object], str]]] = {
     "a table that there is not": (
         lambda d: d.update(regions=[]),
-        "no such table: regions (there are: region, image, sku, account, project, ssh_key, node)",
+        "no such table: regions (there are: region, image, sku, account, project, "
+        "ssh_key, node_kind, node)",
     ),
     "a table that is no list": (
         lambda d: d.update(region={"code": "r"}),

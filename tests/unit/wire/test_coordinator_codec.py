@@ -186,12 +186,12 @@ def test_an_outcome_that_nobody_knows_says_nothing() -> None:
 
 
 def test_a_report_above_the_limit_is_refused_before_it_is_read() -> None:
-    with pytest.raises(Rejected, match=r"report too large: 1048577 bytes \(at most 1048576\)"):
+    with pytest.raises(Rejected, match=r"report too large: 2097153 bytes \(at most 2097152\)"):
         report_from_wire(b"\xff" * (REPORT_BYTES_MAX + 1))
 
 
 def test_a_report_above_the_limit_is_not_sent() -> None:
-    strays = tuple(m.Stray(MachineId("m" * 250), "p", ZONE, leaving=False) for _ in range(4_000))
+    strays = tuple(m.Stray(MachineId("m" * 250), "p", ZONE, leaving=False) for _ in range(9_000))
 
     with pytest.raises(Rejected, match="report too large"):
         report_to_wire(m.ShardReport(shard=SHARD, strays=strays))

@@ -3,6 +3,7 @@
 from mainstay.model.calls import BLOB_BYTES_MAX, Call, ConfigureRequest
 from mainstay.model.commitment import full_commitment
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
+from mainstay.model.ids import MachineId
 from mainstay.model.metadata import encode
 from mainstay.model.need import Need
 from mainstay.model.state import State
@@ -43,7 +44,7 @@ async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
     )
     try:
         with tools.backoff.asking(need.cluster):
-            blob = await blob_of(need, tools, until_s)
+            blob = await blob_of(need, machine.id, tools, until_s)
     except MainstayError as error:
         tools.backoff.failed(need.cluster)
         return given_back(hand, tools, error)
@@ -75,12 +76,13 @@ def serves(hand: InHand, tools: Tools, need: Need) -> bool:
     )
 
 
-async def blob_of(need: Need, tools: Tools, until_s: float) -> bytes:
+async def blob_of(need: Need, machine: MachineId, tools: Tools, until_s: float) -> bytes:
     """What makes a machine join."""
     blob = await tools.clusters.bootstrap(
         need.cluster,
         need.profile.requirements,
         timeout_s=max(0.0, until_s - tools.clock.elapsed_s()),
+        machine=machine,
     )
     if len(blob) > BLOB_BYTES_MAX:
         raise Rejected(f"a bootstrap blob of {len(blob)} bytes (at most {BLOB_BYTES_MAX})")

@@ -19,4 +19,6 @@ def node_state(cluster: ClusterId, machine: Machine) -> NodeState:
         last_error=machine.last_error if machine.state is State.FAILED else "",
         labels={**dict(profile.labels), **{key: value for key, value in known.items() if value}},
         allocatable=machine.effective_allocatable,
+        price_per_hour=machine.price_per_hour,
+        reclamation_penalty_dollars=machine.assignment.reclamation_penalty_dollars or 0.0,
     )

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ShardReport(_message.Message):
-    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "can_hand_over", "term_seen", "clusters", "takes_all", "domains", "strays", "providers", "quota")
+    __slots__ = ("shard_id", "cycle", "timestamp_unix_nanos", "shard_epoch", "summary", "shortfalls", "instruction_acks", "shard_address", "can_hand_over", "term_seen", "clusters", "takes_all", "domains", "strays", "providers", "quota", "away")
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class ShardReport(_message.Message):
     STRAYS_FIELD_NUMBER: _ClassVar[int]
     PROVIDERS_FIELD_NUMBER: _ClassVar[int]
     QUOTA_FIELD_NUMBER: _ClassVar[int]
+    AWAY_FIELD_NUMBER: _ClassVar[int]
     shard_id: str
     cycle: int
     timestamp_unix_nanos: int
@@ -44,7 +45,8 @@ class ShardReport(_message.Message):
     strays: _containers.RepeatedCompositeFieldContainer[_handover_pb2.Stray]
     providers: _containers.RepeatedCompositeFieldContainer[_handover_pb2.KnownProvider]
     quota: _containers.RepeatedCompositeFieldContainer[_handover_pb2.QuotaLine]
-    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., can_hand_over: _Optional[bool] = ..., term_seen: _Optional[int] = ..., clusters: _Optional[_Iterable[str]] = ..., takes_all: _Optional[bool] = ..., domains: _Optional[_Iterable[_Union[_handover_pb2.Domain, _Mapping]]] = ..., strays: _Optional[_Iterable[_Union[_handover_pb2.Stray, _Mapping]]] = ..., providers: _Optional[_Iterable[_Union[_handover_pb2.KnownProvider, _Mapping]]] = ..., quota: _Optional[_Iterable[_Union[_handover_pb2.QuotaLine, _Mapping]]] = ...) -> None: ...
+    away: _containers.RepeatedCompositeFieldContainer[_handover_pb2.HandedMachine]
+    def __init__(self, shard_id: _Optional[str] = ..., cycle: _Optional[int] = ..., timestamp_unix_nanos: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., summary: _Optional[_Union[ShardSummary, _Mapping]] = ..., shortfalls: _Optional[_Iterable[_Union[Shortfall, _Mapping]]] = ..., instruction_acks: _Optional[_Iterable[_Union[InstructAck, _Mapping]]] = ..., shard_address: _Optional[str] = ..., can_hand_over: _Optional[bool] = ..., term_seen: _Optional[int] = ..., clusters: _Optional[_Iterable[str]] = ..., takes_all: _Optional[bool] = ..., domains: _Optional[_Iterable[_Union[_handover_pb2.Domain, _Mapping]]] = ..., strays: _Optional[_Iterable[_Union[_handover_pb2.Stray, _Mapping]]] = ..., providers: _Optional[_Iterable[_Union[_handover_pb2.KnownProvider, _Mapping]]] = ..., quota: _Optional[_Iterable[_Union[_handover_pb2.QuotaLine, _Mapping]]] = ..., away: _Optional[_Iterable[_Union[_handover_pb2.HandedMachine, _Mapping]]] = ...) -> None: ...
 
 class ShardSummary(_message.Message):
     __slots__ = ("total_machines", "free_machines", "per_instance_type_counts", "per_zone_counts", "provider_address", "free", "serving")
@@ -202,7 +204,7 @@ class TransferOwnership(_message.Message):
     def __init__(self, machine_ids: _Optional[_Iterable[str]] = ..., from_shard_id: _Optional[str] = ..., to_shard_id: _Optional[str] = ..., machines: _Optional[_Iterable[_Union[_handover_pb2.HandedMachine, _Mapping]]] = ..., wanted: _Optional[_Union[_handover_pb2.WantedMachines, _Mapping]] = ...) -> None: ...
 
 class InstructAck(_message.Message):
-    __slots__ = ("instruction_id", "outcome", "reason", "given")
+    __slots__ = ("instruction_id", "outcome", "reason", "given", "quota")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[InstructAck.Outcome]
@@ -219,11 +221,13 @@ class InstructAck(_message.Message):
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     GIVEN_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
     instruction_id: str
     outcome: InstructAck.Outcome
     reason: str
     given: _containers.RepeatedCompositeFieldContainer[_handover_pb2.HandedMachine]
-    def __init__(self, instruction_id: _Optional[str] = ..., outcome: _Optional[_Union[InstructAck.Outcome, str]] = ..., reason: _Optional[str] = ..., given: _Optional[_Iterable[_Union[_handover_pb2.HandedMachine, _Mapping]]] = ...) -> None: ...
+    quota: _containers.RepeatedCompositeFieldContainer[_handover_pb2.QuotaMoved]
+    def __init__(self, instruction_id: _Optional[str] = ..., outcome: _Optional[_Union[InstructAck.Outcome, str]] = ..., reason: _Optional[str] = ..., given: _Optional[_Iterable[_Union[_handover_pb2.HandedMachine, _Mapping]]] = ..., quota: _Optional[_Iterable[_Union[_handover_pb2.QuotaMoved, _Mapping]]] = ...) -> None: ...
 
 class AssignDomainRequest(_message.Message):
     __slots__ = ("topology_key", "topology_value", "shard_id")
@@ -252,10 +256,12 @@ class UnassignDomainResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RemoveShardRequest(_message.Message):
-    __slots__ = ("shard_id",)
+    __slots__ = ("shard_id", "force")
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     shard_id: str
-    def __init__(self, shard_id: _Optional[str] = ...) -> None: ...
+    force: bool
+    def __init__(self, shard_id: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class RemoveShardResponse(_message.Message):
     __slots__ = ()

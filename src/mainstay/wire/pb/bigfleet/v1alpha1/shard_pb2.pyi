@@ -54,14 +54,16 @@ class Acknowledgement(_message.Message):
     def __init__(self, echo: _Optional[str] = ..., coordinator_term: _Optional[int] = ..., shard_epoch: _Optional[int] = ...) -> None: ...
 
 class BootstrapRequest(_message.Message):
-    __slots__ = ("request_id", "requirements", "cluster_id")
+    __slots__ = ("request_id", "requirements", "cluster_id", "machine_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     requirements: _containers.RepeatedCompositeFieldContainer[_capacity_pb2.NodeSelectorRequirement]
     cluster_id: str
-    def __init__(self, request_id: _Optional[str] = ..., requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    machine_id: str
+    def __init__(self, request_id: _Optional[str] = ..., requirements: _Optional[_Iterable[_Union[_capacity_pb2.NodeSelectorRequirement, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., machine_id: _Optional[str] = ...) -> None: ...
 
 class BootstrapBlobResponse(_message.Message):
     __slots__ = ("request_id", "user_data", "ttl_seconds", "error")
@@ -96,7 +98,7 @@ class ReclaimAck(_message.Message):
     def __init__(self, instruction_id: _Optional[str] = ..., nodes_started: _Optional[int] = ...) -> None: ...
 
 class NodeStateUpdate(_message.Message):
-    __slots__ = ("supersedes_key", "machine_id", "cluster_id", "state", "node_name", "provider_id", "last_error", "labels", "resources", "taints")
+    __slots__ = ("supersedes_key", "machine_id", "cluster_id", "state", "node_name", "provider_id", "last_error", "labels", "resources", "taints", "price_per_hour", "reclamation_penalty_dollars")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +116,8 @@ class NodeStateUpdate(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     TAINTS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    RECLAMATION_PENALTY_DOLLARS_FIELD_NUMBER: _ClassVar[int]
     supersedes_key: str
     machine_id: str
     cluster_id: str
@@ -124,7 +128,9 @@ class NodeStateUpdate(_message.Message):
     labels: _containers.ScalarMap[str, str]
     resources: _provider_pb2.Resources
     taints: _containers.RepeatedCompositeFieldContainer[Taint]
-    def __init__(self, supersedes_key: _Optional[str] = ..., machine_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., state: _Optional[_Union[_provider_pb2.MachineState, str]] = ..., node_name: _Optional[str] = ..., provider_id: _Optional[str] = ..., last_error: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., resources: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ...) -> None: ...
+    price_per_hour: float
+    reclamation_penalty_dollars: float
+    def __init__(self, supersedes_key: _Optional[str] = ..., machine_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., state: _Optional[_Union[_provider_pb2.MachineState, str]] = ..., node_name: _Optional[str] = ..., provider_id: _Optional[str] = ..., last_error: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., resources: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., price_per_hour: _Optional[float] = ..., reclamation_penalty_dollars: _Optional[float] = ...) -> None: ...
 
 class Taint(_message.Message):
     __slots__ = ("key", "value", "effect")

@@ -458,6 +458,18 @@ class CancelMoveRequest(_message.Message):
     by: str
     def __init__(self, move: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
+class ReturnMachinesRequest(_message.Message):
+    __slots__ = ("shard", "machines", "reason", "by")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    shard: str
+    machines: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    by: str
+    def __init__(self, shard: _Optional[str] = ..., machines: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+
 class CoordinatorDone(_message.Message):
     __slots__ = ("stamp", "sentence")
     STAMP_FIELD_NUMBER: _ClassVar[int]

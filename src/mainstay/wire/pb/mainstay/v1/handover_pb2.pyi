@@ -106,6 +106,14 @@ class QuotaLine(_message.Message):
     wanted: int
     def __init__(self, of: _Optional[_Union[QuotaOf, _Mapping]] = ..., held: _Optional[int] = ..., used: _Optional[int] = ..., wanted: _Optional[int] = ...) -> None: ...
 
+class QuotaMoved(_message.Message):
+    __slots__ = ("of", "count")
+    OF_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    of: QuotaOf
+    count: int
+    def __init__(self, of: _Optional[_Union[QuotaOf, _Mapping]] = ..., count: _Optional[int] = ...) -> None: ...
+
 class QuotaGrant(_message.Message):
     __slots__ = ("of", "granted", "target")
     OF_FIELD_NUMBER: _ClassVar[int]

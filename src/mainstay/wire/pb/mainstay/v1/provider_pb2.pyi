@@ -7,6 +7,34 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class ChargesQuery(_message.Message):
+    __slots__ = ("since",)
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    since: bytes
+    def __init__(self, since: _Optional[bytes] = ...) -> None: ...
+
+class ChargesAnswer(_message.Message):
+    __slots__ = ("marks", "cursor", "more", "begins")
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
+    marks: _containers.RepeatedCompositeFieldContainer[ChargeMark]
+    cursor: bytes
+    more: bool
+    begins: bool
+    def __init__(self, marks: _Optional[_Iterable[_Union[ChargeMark, _Mapping]]] = ..., cursor: _Optional[bytes] = ..., more: _Optional[bool] = ..., begins: _Optional[bool] = ...) -> None: ...
+
+class ChargeMark(_message.Message):
+    __slots__ = ("machine_id", "at_unix_nanos", "price_per_hour")
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
+    AT_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    machine_id: str
+    at_unix_nanos: int
+    price_per_hour: float
+    def __init__(self, machine_id: _Optional[str] = ..., at_unix_nanos: _Optional[int] = ..., price_per_hour: _Optional[float] = ...) -> None: ...
+
 class InterruptionNotice(_message.Message):
     __slots__ = ("deadline_unix_nanos", "reason")
     DEADLINE_UNIX_NANOS_FIELD_NUMBER: _ClassVar[int]

@@ -210,7 +210,7 @@ class ActionQuery(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., machine: _Optional[str] = ..., disposition: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ActionRow(_message.Message):
-    __slots__ = ("cycle", "decided", "kind", "machine", "cluster", "need", "group", "provider", "disposition", "reason", "outcome", "detail", "seconds", "price_per_hour")
+    __slots__ = ("cycle", "decided", "kind", "machine", "cluster", "need", "group", "provider", "disposition", "reason", "outcome", "detail", "seconds", "price_per_hour", "saved_per_hour", "at_risk_dollars", "pinned")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     DECIDED_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +225,9 @@ class ActionRow(_message.Message):
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    SAVED_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    AT_RISK_DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    PINNED_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     decided: int
     kind: str
@@ -239,7 +242,10 @@ class ActionRow(_message.Message):
     detail: str
     seconds: float
     price_per_hour: float
-    def __init__(self, cycle: _Optional[int] = ..., decided: _Optional[int] = ..., kind: _Optional[str] = ..., machine: _Optional[str] = ..., cluster: _Optional[str] = ..., need: _Optional[str] = ..., group: _Optional[str] = ..., provider: _Optional[str] = ..., disposition: _Optional[str] = ..., reason: _Optional[str] = ..., outcome: _Optional[str] = ..., detail: _Optional[str] = ..., seconds: _Optional[float] = ..., price_per_hour: _Optional[float] = ...) -> None: ...
+    saved_per_hour: float
+    at_risk_dollars: float
+    pinned: bool
+    def __init__(self, cycle: _Optional[int] = ..., decided: _Optional[int] = ..., kind: _Optional[str] = ..., machine: _Optional[str] = ..., cluster: _Optional[str] = ..., need: _Optional[str] = ..., group: _Optional[str] = ..., provider: _Optional[str] = ..., disposition: _Optional[str] = ..., reason: _Optional[str] = ..., outcome: _Optional[str] = ..., detail: _Optional[str] = ..., seconds: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., saved_per_hour: _Optional[float] = ..., at_risk_dollars: _Optional[float] = ..., pinned: _Optional[bool] = ...) -> None: ...
 
 class ActionRows(_message.Message):
     __slots__ = ("stamp", "matched", "rows")
@@ -354,12 +360,64 @@ class ControlRows(_message.Message):
     rows: _containers.RepeatedCompositeFieldContainer[ControlRow]
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[ControlRow, _Mapping]]] = ...) -> None: ...
 
+class MoneyQuery(_message.Message):
+    __slots__ = ("by",)
+    BY_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    def __init__(self, by: _Optional[str] = ...) -> None: ...
+
+class MoneyRow(_message.Message):
+    __slots__ = ("name", "hosts", "spend_per_hour", "spent", "idle_per_hour", "idle", "unclaimed_per_hour", "unclaimed", "saving_per_hour", "saving", "unpriced_per_hour", "unpriced")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    SPEND_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    IDLE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
+    UNCLAIMED_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    UNCLAIMED_FIELD_NUMBER: _ClassVar[int]
+    SAVING_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    SAVING_FIELD_NUMBER: _ClassVar[int]
+    UNPRICED_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    UNPRICED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    hosts: int
+    spend_per_hour: int
+    spent: int
+    idle_per_hour: int
+    idle: int
+    unclaimed_per_hour: int
+    unclaimed: int
+    saving_per_hour: int
+    saving: int
+    unpriced_per_hour: int
+    unpriced: int
+    def __init__(self, name: _Optional[str] = ..., hosts: _Optional[int] = ..., spend_per_hour: _Optional[int] = ..., spent: _Optional[int] = ..., idle_per_hour: _Optional[int] = ..., idle: _Optional[int] = ..., unclaimed_per_hour: _Optional[int] = ..., unclaimed: _Optional[int] = ..., saving_per_hour: _Optional[int] = ..., saving: _Optional[int] = ..., unpriced_per_hour: _Optional[int] = ..., unpriced: _Optional[int] = ...) -> None: ...
+
+class MoneyRows(_message.Message):
+    __slots__ = ("stamp", "since_s", "at_s", "by", "total", "rows", "as_seen")
+    STAMP_FIELD_NUMBER: _ClassVar[int]
+    SINCE_S_FIELD_NUMBER: _ClassVar[int]
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    AS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    stamp: Stamp
+    since_s: float
+    at_s: float
+    by: str
+    total: MoneyRow
+    rows: _containers.RepeatedCompositeFieldContainer[MoneyRow]
+    as_seen: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., since_s: _Optional[float] = ..., at_s: _Optional[float] = ..., by: _Optional[str] = ..., total: _Optional[_Union[MoneyRow, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[MoneyRow, _Mapping]]] = ..., as_seen: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class SummaryQuery(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class SummaryAnswer(_message.Message):
-    __slots__ = ("stamp", "epoch", "not_acting", "machines", "spend_per_hour", "needs", "unmet", "parked", "clusters", "connected", "seconds", "planned", "queued", "in_flight", "actions_per_minute", "controls", "held_rollups", "providers")
+    __slots__ = ("stamp", "epoch", "not_acting", "machines", "spend_per_hour", "needs", "unmet", "parked", "clusters", "connected", "seconds", "planned", "queued", "in_flight", "actions_per_minute", "controls", "held_rollups", "providers", "money", "money_since_s")
     class MachinesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -406,6 +464,8 @@ class SummaryAnswer(_message.Message):
     CONTROLS_FIELD_NUMBER: _ClassVar[int]
     HELD_ROLLUPS_FIELD_NUMBER: _ClassVar[int]
     PROVIDERS_FIELD_NUMBER: _ClassVar[int]
+    MONEY_FIELD_NUMBER: _ClassVar[int]
+    MONEY_SINCE_S_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     epoch: int
     not_acting: str
@@ -424,7 +484,9 @@ class SummaryAnswer(_message.Message):
     controls: int
     held_rollups: int
     providers: _containers.RepeatedCompositeFieldContainer[ProviderRow]
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., epoch: _Optional[int] = ..., not_acting: _Optional[str] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[_Mapping[str, float]] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., parked: _Optional[int] = ..., clusters: _Optional[int] = ..., connected: _Optional[int] = ..., seconds: _Optional[_Mapping[str, float]] = ..., planned: _Optional[_Mapping[str, int]] = ..., queued: _Optional[int] = ..., in_flight: _Optional[int] = ..., actions_per_minute: _Optional[float] = ..., controls: _Optional[int] = ..., held_rollups: _Optional[int] = ..., providers: _Optional[_Iterable[_Union[ProviderRow, _Mapping]]] = ...) -> None: ...
+    money: MoneyRow
+    money_since_s: float
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., epoch: _Optional[int] = ..., not_acting: _Optional[str] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[_Mapping[str, float]] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., parked: _Optional[int] = ..., clusters: _Optional[int] = ..., connected: _Optional[int] = ..., seconds: _Optional[_Mapping[str, float]] = ..., planned: _Optional[_Mapping[str, int]] = ..., queued: _Optional[int] = ..., in_flight: _Optional[int] = ..., actions_per_minute: _Optional[float] = ..., controls: _Optional[int] = ..., held_rollups: _Optional[int] = ..., providers: _Optional[_Iterable[_Union[ProviderRow, _Mapping]]] = ..., money: _Optional[_Union[MoneyRow, _Mapping]] = ..., money_since_s: _Optional[float] = ...) -> None: ...
 
 class Question(_message.Message):
     __slots__ = ("about", "name", "fingerprint", "group", "quick")
