@@ -68,6 +68,7 @@ MAY: Final[Mapping[str, frozenset[str]]] = {
     SHARD_VIEW + "Providers": READERS,
     SHARD_VIEW + "Controls": READERS,
     SHARD_VIEW + "Summary": READERS,
+    SHARD_VIEW + "Money": READERS,
     SHARD_VIEW + "Explain": READERS,
     SHARD_VIEW + "WhatIf": READERS,
     SHARD_CONTROL + "SetControl": ADMINS,
@@ -144,7 +145,7 @@ class Behind:
         yield query
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        async def call(*_: object) -> Any:
+        async def call(*_: object, **__: object) -> Any:
             raise Rejected(REACHED)
 
         return call

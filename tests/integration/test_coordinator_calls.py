@@ -112,6 +112,7 @@ class Coordinator:
     def __init__(self, *, leader: str | None = None) -> None:
         self.leader = leader
         self.asked: list[tuple[str, tuple[Any, ...]]] = []
+        self.named: list[dict[str, Any]] = []
         self.raises: Exception | None = None
         self.hangs = False
 
@@ -123,8 +124,9 @@ class Coordinator:
         if name not in ANSWERS:
             raise AttributeError(name)
 
-        async def call(*given: Any) -> Any:
+        async def call(*given: Any, **named: Any) -> Any:
             self.asked.append((name, given))
+            self.named.append(named)
             if self.hangs:
                 await asyncio.Event().wait()
             if self.raises is not None:
@@ -445,3 +447,14 @@ def test_a_newer_certificate_is_used_by_the_next_question(tmp_path: Path) -> Non
 
 def test_every_call_of_theirs_has_a_method_here() -> None:
     assert [name for name in ANSWERS if not hasattr(RemoteCoordinator, method_of(name))] == []
+
+
+def test_whether_a_shard_is_removed_by_force_reaches_the_coordinator() -> None:
+    coordinator = Coordinator()
+
+    async def asking(remote: RemoteCoordinator) -> None:
+        await remote.remove_shard("s-1")
+        await remote.remove_shard("s-1", force=True)
+
+    run(with_remote(coordinator, asking))
+    assert coordinator.named == [{"force": False}, {"force": True}]
