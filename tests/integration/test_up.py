@@ -110,7 +110,7 @@ def test_everything_comes_up_survives_deaths_and_is_there_again(home: Path) -> N
 
         # Both shards and the coordinator answer over mutual TLS, with the certificate of the home.
         assert {row["id"] for row in up.rows("get", "shards")} == {"shard-a", "shard-b"}
-        assert {row["cluster"] for row in up.rows("get", "clusters")} == {"blue", "green", "red"}
+        assert {row["cluster"] for row in up.rows("get", "clusters")} >= {"blue", "green", "red"}
         assert {row["state"] for row in up.rows("get", "domains")} == {"held"}
         assert len(up.rows("get", "domains")) == 3
 

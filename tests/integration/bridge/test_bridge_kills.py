@@ -26,9 +26,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[
         yield stage
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def holding(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Stage]:  # noqa: F811
-    """With a provider that holds machines until the grace ends."""
+    """With a provider that holds machines until the grace ends: for one test only, since it holds
+    them longer than the next one would wait.
+    """
     folder = tmp_path_factory.mktemp("holding") / "home"
     with staged(folder, server, slots=SLOTS, holds_grace=True) as stage:
         yield stage

@@ -295,7 +295,9 @@ class TestShards:
         assert code == exits.WRONG_USAGE
         assert "--yes" in err
 
-        code, out, _ = said("shards remove b --yes", capsys)
+        code, _, err = said("shards remove b --yes", capsys)
+        assert (code, "force its removal" in err) == (exits.FAILED, True)
+        code, out, _ = said("shards remove b --yes --force", capsys)
 
         assert (code, out.startswith("Removed shard b;")) == (exits.DONE, True)
         assert [row["id"] for row in document("get shards", capsys)] == ["a"]

@@ -479,7 +479,7 @@ class TestSnapshots:
         path = asyncio.run(saved())
         full = restore(home, path, "shared.db")
         assert full.returncode == 1
-        assert "the store holds 1 records" in full.stderr
+        assert "the store holds 2 records" in full.stderr
         replaced = restore(home, path, "shared.db", "--replace")
         assert replaced.returncode == 0, replaced.stderr
 
