@@ -87,8 +87,10 @@ def _unary(call: Callable[[Any], Awaitable[object]], asked: type[Any], rule: Rul
 
 
 def signed(request: Any, identity: Identity | None) -> Any:
-    """Where a request says who asks, a certificate knows better."""
-    if identity is None or not hasattr(request, "by"):
+    """Where an order says who gives it, a certificate knows better. Orders have a reason; a
+    question may mean something else by `by`.
+    """
+    if identity is None or not (hasattr(request, "by") and hasattr(request, "reason")):
         return request
     return dataclasses.replace(request, by=identity.uri)
 
