@@ -103,7 +103,7 @@ class FakeShard:
         return v.ControlRow(kind=request.kind)
 
     async def retire(self, request: q.RetireRequest) -> q.Retired:
-        raise NotImplementedError
+        raise AssertionError(f"no page retires a machine: {request}")
 
 
 @dataclass(slots=True)

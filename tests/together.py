@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -27,9 +27,20 @@ def a_home() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def typed(page: Path, *, cwd: Path, env: Mapping[str, str], timeout_s: float = 240.0) -> str:
+def _as_it_is(script: str) -> str:
+    return script
+
+
+def typed(
+    page: Path,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    change: Callable[[str], str] = _as_it_is,
+    timeout_s: float = 240.0,
+) -> str:
     """What the commands of a page print, on both streams, if all of them end well and show all that
-    the page says they do.
+    the page says they do; `change` is made to the script before.
     """
     blocks = pages.blocks(page.read_text())
     script = "".join(block.text for block in blocks if block.info == TYPED)
@@ -41,7 +52,7 @@ def typed(page: Path, *, cwd: Path, env: Mapping[str, str], timeout_s: float = 2
         if line.strip()
     ]
     ended = outside.run(
-        ["bash", "-eu", "-o", "pipefail", "-m", "-c", GUARD + script],
+        ["bash", "-eu", "-o", "pipefail", "-m", "-c", change(GUARD + script)],
         cwd=cwd,
         env={
             **outside.environment(
@@ -52,6 +63,8 @@ def typed(page: Path, *, cwd: Path, env: Mapping[str, str], timeout_s: float = 2
         },
         timeout_s=timeout_s,
     )
-    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}"
+    logs = "".join(path.read_text() for path in sorted(cwd.glob("*.log")))
+    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}{logs}"
+    assert expected
     assert pages.unseen(expected, ended.stdout) == [], ended.stdout
     return ended.stdout + ended.stderr
