@@ -28,12 +28,16 @@ Book = Mapping[str, Held]
 
 
 def disagreements(provider: Book, shard: Book) -> list[str]:
-    """Once all is quiet, a shard believes of every machine what its provider says."""
+    """Once all is quiet, a shard believes of every machine what its provider says.
+
+    A Failed machine serves nobody. Whom it was meant for a shard remembers also where the provider
+    refused to configure it, and has never heard of a cluster.
+    """
     found = [
         f"machine {name} is {_told(provider.get(name))} at its provider "
         f"and {_told(shard.get(name))} for the shard"
         for name in sorted(provider.keys() | shard.keys())
-        if provider.get(name) != shard.get(name)
+        if _now(provider.get(name)) != _now(shard.get(name))
     ]
     return _first(found, "more machines that are told differently")
 
@@ -145,3 +149,8 @@ def _told(held: Held | None) -> str:
 def _first(found: list[str], rest: str) -> list[str]:
     more = len(found) - TOLD_MAX
     return found if more <= 0 else [*found[:TOLD_MAX], f"{more} {rest}"]
+
+
+def _now(held: Held | None) -> Held | None:
+    """How it stands, without what is over."""
+    return Held(State.FAILED) if held is not None and held.state is State.FAILED else held

@@ -37,6 +37,14 @@ class TestAgreement:
             "machine p is unknown at its provider and Idle for the shard",
         ]
 
+    def test_whom_a_failed_machine_was_meant_for_is_nobodys_business(self) -> None:
+        failed, meant_for_a = Held(State.FAILED), Held(State.FAILED, "a")
+
+        assert disagreements({"m": failed, "n": failed}, {"m": meant_for_a, "n": failed}) == []
+        assert disagreements({"m": failed}, {"m": SERVES_A}) == [
+            "machine m is Failed at its provider and Configured for a for the shard"
+        ]
+
     def test_many_are_counted_and_few_are_named(self) -> None:
         told = disagreements({f"m-{n}": IDLE for n in range(100)}, {})
 
