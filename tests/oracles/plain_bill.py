@@ -4,7 +4,7 @@ A second of an allocation costs a fraction of a minor unit; a bill is all its wh
 what does not make a whole minor unit. Times are microseconds since any moment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,6 +20,10 @@ class Life:
     steps: tuple[tuple[str, int], ...]
 
 
+Dark = Sequence[tuple[int, int]]
+"""When the node was offline, from and to."""
+
+
 def active_micros(life: Life, until: int) -> int:
     """From active to the first releasing after it, as far as it is before `until`."""
     began: int | None = None
@@ -31,9 +35,17 @@ def active_micros(life: Life, until: int) -> int:
     return 0 if began is None else max(until - began, 0)
 
 
-def bill(life: Life, until: int) -> int:
+def paid_micros(life: Life, until: int, dark: Dark = ()) -> int:
+    """The active time in which the node was not offline."""
+    began = next((at for state, at in life.steps if state == "active"), 0)
+    ended = began + active_micros(life, until)
+    lost = sum(max(min(stop, ended) - max(start, began), 0) for start, stop in dark)
+    return ended - began - lost
+
+
+def bill(life: Life, until: int, dark: Dark = ()) -> int:
     """What it costs up to then."""
-    seconds = active_micros(life, until) // MICROS
+    seconds = paid_micros(life, until, dark) // MICROS
     per_second = Fraction(life.price_minor * life.gpus, 3600)
     total = per_second * seconds
     return total.numerator // total.denominator

@@ -2,8 +2,8 @@
 
 Whole records, lists in the order the page names, exact fractions. Nothing here is shared with the
 real engine but the types of its inputs and of the answer. The words and section 1 are in
-plain_demand, the domains of gangs in plain_gangs, the quota in plain_quota, bars in plain_barred,
-section 5 in plain_told.
+plain_demand, the domains of gangs in plain_gangs, the exchange in plain_exchange, the quota in
+plain_quota, bars in plain_barred, section 5 in plain_told.
 """
 
 from collections import Counter
@@ -25,6 +25,7 @@ from oracles.plain_barred import barred_among
 from oracles.plain_demand import (
     Book,
     Row,
+    adds,
     assigned_ref,
     contributes,
     domain_of,
@@ -34,7 +35,9 @@ from oracles.plain_demand import (
     keep_order,
     matches,
     walk_order,
+    wanted,
 )
+from oracles.plain_exchange import exchange
 from oracles.plain_gangs import choose_domain, is_own, judge
 from oracles.plain_quota import Spent, spent_by
 from oracles.plain_told import age_gangs, is_parked, tell_shortfalls, tell_unsatisfied
@@ -71,18 +74,14 @@ class PlainPlan:
 def plain_decide(
     machines: Mapping[MachineId, Entry], demand: Demand, memory: Memory, policy: Policy, now: float
 ) -> PlainPlan:
-    fleet = [machines[id_].machine for id_ in sorted(machines)]
-    sources = {id_: entry.source for id_, entry in machines.items()}
-    book = Book(fleet, demand.heard, spent_by(fleet, demand.quota, sources))
-    book.barred = barred_among(fleet, sources, demand.barred)
-    rows = walk_order(book, demand.needs)
-    for row in rows:
-        if row.is_gang:
-            judge(book, row)
-            age = memory.gang_ages.get(row.need.ref, 0)
-            row.parked = row.hopeless or is_parked(age, policy)
-    book.gangs = {row.need.ref for row in rows if row.is_gang}
+    book, rows = begin(machines, demand, memory, policy)
     cover(book, rows)
+    if settled := exchange(book, rows):
+        book, rows = begin(machines, demand, memory, policy)
+        book.notes.add("exchanged")
+        for place, credited in settled.items():
+            settle(book, rows[place], credited)
+        cover(book, rows)
     preempt(book, rows)
     deletes = [
         Action(ActionKind.DELETE, m.id, None, None)
@@ -98,6 +97,24 @@ def plain_decide(
         memory=Memory(gang_ages=age_gangs(book, rows, memory), shortfall_ages=shortfall_ages),
         notes=frozenset(book.notes),
     )
+
+
+def begin(
+    machines: Mapping[MachineId, Entry], demand: Demand, memory: Memory, policy: Policy
+) -> tuple[Book, list[Row]]:
+    """Before anybody has claimed anything."""
+    fleet = [machines[id_].machine for id_ in sorted(machines)]
+    sources = {id_: entry.source for id_, entry in machines.items()}
+    book = Book(fleet, demand.heard, spent_by(fleet, demand.quota, sources))
+    book.barred = barred_among(fleet, sources, demand.barred)
+    rows = walk_order(book, demand.needs)
+    for row in rows:
+        if row.is_gang:
+            judge(book, row)
+            age = memory.gang_ages.get(row.need.ref, 0)
+            row.parked = row.hopeless or is_parked(age, policy)
+    book.gangs = {row.need.ref for row in rows if row.is_gang}
+    return book, rows
 
 
 # 2. Cover
@@ -123,14 +140,25 @@ def buckets(need: Need) -> tuple[int, int]:
     return profile.interruption_penalty_bucket, profile.reclamation_penalty_bucket
 
 
+def settle(book: Book, row: Row, machines: Sequence[Machine]) -> None:
+    """These count for a need before anybody claims."""
+    for machine in machines:
+        more = adds(row, machine)
+        left = {name: amount - more.get(name, 0) for name, amount in row.missing.items()}
+        row.missing = wanted(left)
+    row.credited = list(machines)
+    book.claim(row, machines)
+
+
 def credit(book: Book, row: Row) -> None:
     candidates, near = creditable(book, row), acquirable(book, row)
     if row.is_gang:
         choose_domain(row, candidates, near)
         candidates = [m for m in candidates if domain_of(row.need, m) == row.domain]
         candidates.sort(key=lambda m: not is_own(row, m))
-    row.credited, row.missing = gather(row, row.missing, candidates)
-    book.claim(row, row.credited)
+    more, row.missing = gather(row, row.missing, candidates)
+    row.credited += more
+    book.claim(row, more)
     if row.satisfiable:
         reach = [m for m in near if domain_of(row.need, m) == row.domain]
         book.spoken_for.update(m.id for m in gather(row, row.missing, reach)[0])

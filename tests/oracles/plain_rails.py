@@ -24,6 +24,9 @@ def reasons(plan: Plan, cycle: int, given: Restrictions) -> list[str]:
         _limit(found, actions, mine, limits.actions_per_cycle_max, cycle)
     everything = [True] * len(actions)
     _limit(found, actions, everything, given.limits.actions_per_cycle_max, cycle)
+    for source in set(sources.values()):
+        mine = [sources[action.machine] == source for action in actions]
+        _limit(found, actions, mine, given.room, cycle, why="queue_full")
     return found
 
 
@@ -37,6 +40,8 @@ def _at_first(action: Action, source: str, given: Restrictions) -> str:
         return "shadow"
     if source in given.unreachable:
         return "unreachable"
+    if given.unlisted and action.kind in ACQUIRING | {ActionKind.PREEMPT}:
+        return "unlisted"
     is_waited_for = action.kind is ActionKind.BOOTSTRAP and action.cluster in given.backed_off
     return "back_off" if is_waited_for else ""
 
@@ -72,7 +77,12 @@ def _cap(
 
 
 def _limit(
-    found: list[str], actions: Sequence[Action], mine: Sequence[bool], limit: int, cycle: int
+    found: list[str],
+    actions: Sequence[Action],
+    mine: Sequence[bool],
+    limit: int,
+    cycle: int,
+    why: str = "limit",
 ) -> None:
     """Seats are given one at a time; who has no seat when they are gone waits."""
     waiting: list[list[int]] = [[], [], []]
@@ -91,7 +101,7 @@ def _limit(
             waiting[group].pop(0)
             limit -= 1
     for at in (at for group in waiting for at in group):
-        found[at] = "limit"
+        found[at] = why
 
 
 def _group(action: Action) -> int:

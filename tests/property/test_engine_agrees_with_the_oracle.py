@@ -137,6 +137,7 @@ NOTES: Final = {
       for kind in ("plain", "gang", "spread")),
     "Configured passed over in preempting, plain", "Configured passed over in preempting, gang",
     "Idle passed over in preempting, gang", "Speculative passed over in preempting, gang",
+    "exchanged",
 }  # fmt: skip
 """What is to happen and is not to be seen in a plan."""
 

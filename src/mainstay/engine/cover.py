@@ -20,7 +20,7 @@ from mainstay.engine.plan import Ceiling
 from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.engine.rows import Mask, Matrix, Row, Walk
 from mainstay.engine.spread import strict_spread, take_spread
-from mainstay.engine.take import take
+from mainstay.engine.take import additions, take
 from mainstay.engine.world import NO_ROWS, Vector, World
 from mainstay.model.assignment import PRIORITY_MIN
 from mainstay.model.batch import Codes
@@ -29,6 +29,9 @@ from mainstay.model.texts import Rows
 
 BOUND: Final = (State.CONFIGURED, State.CONFIGURING)
 FREE: Final = (State.IDLE, State.SPECULATIVE)
+
+Settled = tuple[tuple[int, Rows], ...]
+"""Places of needs, each with the machines it is credited before anybody claims."""
 
 
 @dataclass(slots=True)
@@ -97,6 +100,8 @@ def cover(
     parked: Mask,
     quota: Quota = NO_QUOTA,
     last: Kinds | None = None,
+    *,
+    settled: Settled = (),
 ) -> Coverage:
     """Claim for every need, most important first. A machine is claimed by at most one."""
     world.keep_for_gangs(walk.gang_refs.values())
@@ -105,6 +110,7 @@ def cover(
     missing = walk.aggregate.copy() if runner is None else runner.missing
     coverage = Coverage(walk, parked.copy(), allowance, missing)
     coverage.kinds = None if runner is None else runner.kinds
+    _settle(world, coverage, settled)
     for begin, stop in _levels(walk):
         if runner is None:
             _credit_level(world, coverage, begin, stop)
@@ -114,6 +120,13 @@ def cover(
     for place in np.flatnonzero(is_short(coverage.missing)).tolist():
         _protect(world, walk.row(place))
     return coverage
+
+
+def _settle(world: World, coverage: Coverage, settled: Settled) -> None:
+    for place, rows in settled:
+        world.owner[rows] = place
+        had = additions(world, coverage.walk.row(place), rows).sum(axis=0)
+        coverage.missing[place] = np.maximum(0, coverage.missing[place] - had)
 
 
 def _levels(walk: Walk) -> Iterator[tuple[int, int]]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from mainstay.engine.actions import KINDS, NO_NEED, Actions
 from mainstay.engine.cover import Coverage, cover
+from mainstay.engine.exchange import with_exchange
 from mainstay.engine.lockout import Lockout
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Demand, Memory, Plan
@@ -37,6 +38,7 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
     walk = normalize(world, walk)
     parked = _parked(walk, memory, policy)
     coverage = cover(world, walk, parked, demand.quota, kinds)
+    coverage = with_exchange(world, coverage, demand.quota)
     deficits = coverage.missing.copy()
     takings = preempt(world, coverage, demand.heard)
     reclaimed = reclaimable(world, demand.heard, [row for row, _ in takings.victims])

@@ -85,6 +85,15 @@ class World:
         self._gangs: dict[NeedRef, int] = {}
         self.gang_of_assignment = np.full(len(snapshot.assignments.values), NOBODY, dtype=np.int32)
 
+    def start_over(self) -> None:
+        """Nobody has claimed anything, and nothing is kept for a gang yet."""
+        self.owner.fill(NOBODY)
+        self._gangs.clear()
+        self.gang_of_assignment.fill(NOBODY)
+        for shelves in self._shelves.values():
+            for shelf in shelves.values():
+                shelf.first = 0
+
     def _amounts(self) -> Matrix:
         """What is asked for, over the dimensions."""
         column = {name: place for place, name in enumerate(self.dimensions)}

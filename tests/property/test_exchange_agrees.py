@@ -1,0 +1,166 @@
+"""Exchanges in a crowded cluster: as the oracle makes them, and to nobody's loss."""
+
+import random
+from collections import Counter
+from typing import Final
+
+import pytest
+
+import outside
+from mainstay.engine import relax
+from mainstay.engine.cover import Coverage, cover
+from mainstay.engine.decide import decide
+from mainstay.engine.exchange import with_exchange
+from mainstay.engine.explain import explain_need
+from mainstay.engine.normalize import normalize
+from mainstay.engine.plan import Memory
+from mainstay.engine.policy import Policy
+from mainstay.engine.world import World as Cycle
+from mainstay.model.machine import Machine
+from mainstay.model.need import Need, Operator, Requirement
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.resources import Resources
+from mainstay.model.state import State
+from oracles.fleets import World, world_of
+from oracles.plain_engine import PlainPlan
+from oracles.plain_exchange import Fair, Hands
+from oracles.plain_trial import PlainGround
+from oracles.scenes import (
+    GPU,
+    SAME_ZONE,
+    X,
+    Y,
+    machine,
+    need,
+    plainly,
+    really,
+    spread,
+)
+
+TYPES: Final = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 4}
+"""GPUs by type."""
+
+STATES: Final = (
+    *5 * (State.CONFIGURED,), *2 * (State.CONFIGURING,), *3 * (State.CREATING,),
+    State.DRAINING, State.SPECULATIVE, State.SPECULATIVE, State.IDLE,
+)  # fmt: skip
+
+CROWDS: Final = 240
+
+
+def a_crowd(seed: int) -> World:
+    """Many needs of one cluster that may have the same machines, and some of another."""
+    rng = random.Random(seed)
+    needs = {asked.ref: asked for asked in (a_rival(rng, n) for n in range(rng.randint(3, 7)))}
+    return world_of(
+        [a_prize(rng, number, list(needs.values())) for number in range(rng.randint(6, 20))],
+        needs.values(),
+    )
+
+
+def a_rival(rng: random.Random, number: int) -> Need:
+    types = tuple(sorted(rng.sample(sorted(TYPES), k=rng.randint(1, 3))))
+    kind = rng.choice(("plain",) * 8 + ("gang", "spread"))
+    only = Requirement(INSTANCE_TYPE_KEY, Operator.IN, types)
+    return need(
+        cluster=rng.choice((X, X, X, X, Y)),
+        wants={GPU: rng.randint(1, 6)},
+        unit={GPU: 1},
+        priority=rng.choice((10, 50, 100)),
+        requires=(only, *SAME_ZONE) if kind == "gang" else (only,),
+        spread=spread(ZONE_KEY, 1) if kind == "spread" else (),
+        group=f"g-{number}" if kind == "gang" else "",
+    )
+
+
+def a_prize(rng: random.Random, number: int, needs: list[Need]) -> Machine:
+    state, owner = rng.choice(STATES), rng.choice(needs)
+    kind = rng.choice(sorted(TYPES))
+    free = state in {State.IDLE, State.SPECULATIVE}
+    drains = state is State.DRAINING
+    return machine(
+        f"m-{number:02}",
+        state,
+        cluster=owner.cluster,
+        type=kind,
+        has=Resources({GPU: str(TYPES[kind])}),
+        price=rng.choice((1.0, 2.0, 3.0)),
+        zone=rng.choice(("zone-a", "zone-b")),
+        ref=None if free or drains else owner.ref,
+        drained_for=owner.ref if drains else None,
+    )
+
+
+def told(plan: PlainPlan) -> list[object]:
+    rows = [(u.need.ref, u.deficit, u.unresolved, u.reason) for u in plan.unsatisfied]
+    return [list(plan.actions), plan.claimed_ids(), rows, plan.shortfalls]
+
+
+@pytest.mark.usefixtures("loops")
+def test_needs_exchange_as_the_oracle_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    chain: list[int] = []
+    given = Fair.given
+
+    def spied(fair: Fair, hands: Hands, prize: Machine, taker: int) -> Hands | None:
+        chain.append(taker)
+        after = given(fair, hands, prize, taker)
+        seen[f"{'refused' if after is None else 'given'}, {len(chain)} in a row"] += 1
+        chain.pop()
+        return after
+
+    monkeypatch.setattr(Fair, "given", spied)
+    for seed in range(outside.examples(CROWDS)):
+        world = a_crowd(seed)
+        plain = plainly(world)
+        seen.update(plain.notes & {"exchanged"})
+        assert told(really(world)) == told(plain), f"seed {seed}"
+
+    ways = {f"{end}, {n} in a row" for end in ("given", "refused") for n in (1, 2)}
+    assert set(seen) >= {"exchanged", *ways}
+
+
+def covered(world: World) -> tuple[Cycle, Coverage]:
+    """Phase 1 before anybody exchanges."""
+    demand = world.demand
+    cycle = Cycle(world.inventory().snapshot(), demand.asked)
+    walk = normalize(cycle)
+    return cycle, cover(cycle, walk, walk.is_gang & False)
+
+
+def credited(cycle: Cycle, coverage: Coverage) -> list[int]:
+    """What each plain need is credited of what it asks for; a gang is left out."""
+    state, walk = cycle.snapshot.state, coverage.walk
+    free = (state == State.IDLE) | (state == State.SPECULATIVE)
+    amounts = []
+    for place in range(len(walk)):
+        rows = ((cycle.owner == place) & ~free).nonzero()[0]
+        total = cycle.alloc[cycle.snapshot.shape[rows]].sum(axis=0)
+        had = (total.clip(max=walk.aggregate[place])).sum()
+        amounts.append(0 if walk.is_gang[place] else int(had))
+    return amounts
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("seed", range(outside.examples(50)))
+def test_nobody_is_credited_less_for_an_exchange(seed: int) -> None:
+    cycle, before = covered(a_crowd(seed))
+    had = credited(cycle, before)
+
+    after = with_exchange(cycle, before)
+
+    has = credited(cycle, after)
+    assert all(now >= then for now, then in zip(has, had, strict=True))
+    assert (after is before) is (has == had)
+
+
+def test_a_change_that_is_tried_makes_the_same_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(outside.examples(40)):
+        world = a_crowd(seed)
+        snapshot = world.inventory().snapshot()
+        plan = decide(snapshot, world.demand, Memory.empty(), Policy(), world.now)
+        tried = [explain_need(plan, place).relaxations for place in range(len(plan.needs))]
+        with monkeypatch.context() as patched:
+            patched.setattr(relax, "Ground", PlainGround)
+            whole = [explain_need(plan, place).relaxations for place in range(len(plan.needs))]
+        assert tried == whole, f"seed {seed}"
