@@ -22,7 +22,9 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "workers": (1, 10_000),
     "default_grace_s": (0, 86_400),
     "list_timeout_s": (0.1, 3_600),
+    "first_list_wait_s": (0, 86_400),
     "full_list_every": (1, 1_000_000),
+    "full_list_every_declared": (1, 1_000_000),
     "list_missing_fraction": (0, 1),
     "list_missing_min": (1, 10_000_000),
     "creating_deadline_s": (1, _WEEK_S),
@@ -108,8 +110,21 @@ class ShardConfig:
     list_timeout_s: float = 120.0
     """How long a list may take."""
 
+    first_list_wait_s: float = 300.0
+    """How long after a start nothing is acquired while a provider that was listed in an earlier
+    life is not yet in this one: its machines may serve what is asked for. 0: not at all.
+    """
+
     full_list_every: int = 30
     """Cycles between full lists of a provider whose lists of changes do not tell removals."""
+
+    full_list_every_declared: int = 360
+    """The same for one that declares that they do: what a bad line has swallowed comes back."""
+
+    incremental_from_peers: bool = False
+    """Whether a provider that declares nothing is asked for lists of changes, as some providers
+    that were made for BigFleet can be; one that does not understand answers with a full list.
+    """
 
     list_missing_fraction: float = 0.1
     """A full list that misses more than this share of a provider's machines must repeat itself."""

@@ -26,9 +26,11 @@ from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.breaker import Breakers
 from mainstay.shard.hands.overdue import Overdue
+from mainstay.shard.lists.awaited import Awaited
 from mainstay.shard.ports import Journal
 from mainstay.shard.rails import Admitted, HeldAs, Restrictions
 from mainstay.shard.reconcile import Looked, Reconciler
+from mainstay.shard.steady import SteadyClock
 from mainstay.shard.stopwatch import Stopwatch
 
 
@@ -45,6 +47,7 @@ class Parts:
 
     inventory: Inventory
     reconciler: Reconciler
+    awaited: Awaited
     demand: DemandBook
     controls: Controls
     acting: Acting
@@ -60,6 +63,9 @@ class Parts:
 
     journal: CycleJournal
     clock: Clock
+    steady: SteadyClock
+    """By which the inventory notes since when machines idle."""
+
     aside: Aside
     leaving: Callable[[], Barred] = lambda: NOTHING_BARRED
     """What is about to be another shard's."""
@@ -76,6 +82,11 @@ class Inputs:
     policy: Policy
     restrictions: Restrictions
     now_s: float
+    """Of `SteadyClock`."""
+
+    at_s: float
+    """Wall-clock time, for people."""
+
     counted: Figures | None = None
     """The figures of the plan before."""
 
@@ -131,7 +142,13 @@ async def cycle(
     offered = parts.executor.offer(thought.admitted.orders, cycle=number)
     watch.lap("offer")
 
-    published = Published(cycle=number, at_s=given.now_s, plan=thought.plan, seconds=watch.laps_s)
+    published = Published(
+        cycle=number,
+        at_s=given.at_s,
+        plan=thought.plan,
+        seconds=watch.laps_s,
+        unlisted=given.restrictions.unlisted,
+    )
     return Cycled(looked, thought, offered, published)
 
 
@@ -142,30 +159,42 @@ def inputs(parts: Parts, carried: Carried, *, number: int, policy: Policy) -> In
     parts.breakers.look(snapshot)
     parts.overdue.look(snapshot, elapsed_s)
     silent = parts.reconciler.unreachable | parts.acting.providers.keys()
+    return Inputs(
+        cycle=number,
+        snapshot=snapshot,
+        demand=parts.demand.snapshot(parts.quota(), _barred(parts, silent, elapsed_s)),
+        memory=carried.memory,
+        policy=policy,
+        restrictions=_restrictions(parts, carried, silent, elapsed_s),
+        now_s=parts.steady.now_s(),
+        at_s=parts.clock.now_s(),
+        counted=carried.figures,
+    )
+
+
+def _barred(parts: Parts, silent: frozenset[str], elapsed_s: float) -> Barred:
+    """What must not be acquired: the decision looks elsewhere."""
     leaving = parts.leaving()
-    barred = Barred(
+    return Barred(
         sources=silent,
         values=parts.breakers.barred(elapsed_s) | leaving.values,
         machines=frozenset(parts.reconciler.notices) | leaving.machines,
         offers=parts.breakers.offers(elapsed_s),
     )
-    restrictions = dataclasses.replace(
+
+
+def _restrictions(
+    parts: Parts, carried: Carried, silent: frozenset[str], elapsed_s: float
+) -> Restrictions:
+    """What holds back whatever is decided."""
+    return dataclasses.replace(
         parts.controls.restrictions(),
         backed_off=parts.backoff.backed_off(elapsed_s),
         unreachable=silent,
+        unlisted=parts.awaited.why(),
         stopped=parts.acting.why,
         reclaimed=carried.reclaimed,
         room=parts.executor.room,
-    )
-    return Inputs(
-        cycle=number,
-        snapshot=snapshot,
-        demand=parts.demand.snapshot(parts.quota(), barred),
-        memory=carried.memory,
-        policy=policy,
-        restrictions=restrictions,
-        now_s=parts.clock.now_s(),
-        counted=carried.figures,
     )
 
 

@@ -79,6 +79,7 @@ class DataDir:
             self.quota = Kept(path, QUOTA)
             self.controls = Kept(path, CONTROLS)
             self.money = Kept(path, MONEY)
+            self.listed = Kept(path, LISTED)
             self.epoch = _epoch(path / "epoch", is_new=not _has_lived(path)) + 1
             _replace(path / "epoch", f"{self.epoch}\n")
         except BaseException:
@@ -128,7 +129,7 @@ def _locked(path: Path) -> int:
 
 def _has_lived(path: Path) -> bool:
     """Whether a shard has kept something here before."""
-    return any((path / form.file).exists() for form in (OWNED, QUOTA, CONTROLS, MONEY))
+    return any((path / form.file).exists() for form in (OWNED, QUOTA, CONTROLS, MONEY, LISTED))
 
 
 def _epoch(path: Path, *, is_new: bool) -> int:
@@ -305,3 +306,12 @@ MONEY: Final[Form[KeptMoney | None]] = Form(
     decode=lambda value: None if value is None else money_document.decoded(value),
     without_it="with a new count of money, from that moment on",
 )
+
+LISTED: Final[Form[frozenset[str] | None]] = Form(
+    file="listed.json",
+    missing=None,
+    encode=lambda names: sorted(names or ()),
+    decode=lambda value: frozenset(map(_text, _rows(value))),
+    without_it="with a wait for the first list of every provider before anything is acquired",
+)
+"""The providers that were ever listed; None: nobody knows."""

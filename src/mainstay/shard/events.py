@@ -28,6 +28,8 @@ class Event(StrEnum):
     LIST_HELD = "list_held"
     PROVIDER_LOST = "provider_lost"
     PROVIDER_BACK = "provider_back"
+    PROVIDER_NOT_AWAITED = "provider_not_awaited"
+    LISTED_NOT_SAVED = "listed_not_saved"
     MACHINE_REFUSED = "machine_refused"
     MACHINE_RETIRED = "machine_retired"
     MACHINE_ADMITTED_AGAIN = "machine_admitted_again"
@@ -110,6 +112,18 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
         ),
         Event.PROVIDER_BACK: EventRule(
             L.INFO, "providers_back", "Times a provider answered again.", "provider", audited=True
+        ),
+        Event.PROVIDER_NOT_AWAITED: EventRule(
+            L.ERROR,
+            "providers_not_awaited",
+            "Times machines were acquired after a start without knowing those of a provider.",
+            "provider",
+            audited=True,
+        ),
+        Event.LISTED_NOT_SAVED: EventRule(
+            L.WARNING,
+            "listed_saves_failed",
+            "Times the disk did not take the name of a provider that was listed.",
         ),
         Event.MACHINE_REFUSED: EventRule(
             L.WARNING, "machines_rejected", "Reported records that were not taken in.", "reason"

@@ -1,13 +1,15 @@
 """The executor: a queue and a pool of workers for each provider. Nobody waits for an action.
 
 What does not fit is dropped, and what waits too long is overtaken: the next cycle decides again,
-on what is true then. A provider that hangs holds up only its own queue.
+on what is true then. A provider that hangs holds up only its own queue, and a cluster that hangs
+holds up nobody: an order that waits for one has no worker meanwhile.
 """
 
 import asyncio
 import contextlib
+import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -20,13 +22,13 @@ from mainstay.shard.actions.bootstrap import bootstrap
 from mainstay.shard.actions.delete import delete
 from mainstay.shard.actions.drain import drain
 from mainstay.shard.actions.provision import provision
+from mainstay.shard.admitted import HELD_BY
 from mainstay.shard.events import Event
 from mainstay.shard.hands.flows import Ending, Reaction, failed, in_hand
 from mainstay.shard.hands.lane import Lane, Waiting
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
-from mainstay.shard.rails import HELD_BY
 
 
 class Flow(Protocol):
@@ -97,9 +99,9 @@ class Executor:
         *,
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
-        self._tools = tools
-        self._options = options or ExecutorOptions()
-        self._lanes = {name: Lane(self._options.queue_length_max) for name in sources}
+        self._tools = dataclasses.replace(tools, off_work=lambda name: self._lanes[name].off_work())
+        self._options = options = options or ExecutorOptions()
+        self._lanes = {name: Lane(options.queue_length_max, options.workers) for name in sources}
         self._on_room = on_room
         self._cycle = 0
         self._besides: set[MachineId] = set()
@@ -113,7 +115,7 @@ class Executor:
     @property
     def in_flight(self) -> Mapping[str, int]:
         """How many orders are being carried out through each provider."""
-        return {name: lane.running for name, lane in self._lanes.items()}
+        return {name: len(lane.running) for name, lane in self._lanes.items()}
 
     @property
     def room(self) -> int:
@@ -157,32 +159,31 @@ class Executor:
         return len(taken)
 
     async def run(self) -> None:
-        """Work until cancelled; what then still waits is let go."""
+        """Work until cancelled; what then has not begun is let go."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for name, lane in self._lanes.items():
-                    for number in range(self._options.workers):
-                        tasks.create_task(self._work(lane), name=f"worker {name}/{number}")
+                    tasks.create_task(self._work(lane, tasks), name=f"lane of {name}")
         finally:
             self._besides.clear()
-            self._tools.journal.disposed(self._overtaken({}, why="stopped"))
+            for lane in self._lanes.values():
+                left = [*lane.running.values(), *lane.leave_only(lambda _: False)]
+                self._tools.journal.disposed(self._dropped(left, "stopped"))
 
-    def _overtaken(
-        self, plan: Mapping[MachineId, Action], *, why: str = "overtaken"
-    ) -> list[Disposed]:
+    def _overtaken(self, plan: Mapping[MachineId, Action]) -> list[Disposed]:
         """Let go of what waits and is not in the plan."""
-        left = [
-            waiting
-            for lane in self._lanes.values()
-            for waiting in lane.leave_only(
-                lambda order: (
-                    order.action.machine in self._besides
-                    or _is_repeated(order.action, plan.get(order.action.machine))
-                )
-            )
-        ]
-        for waiting in left:
-            self._tools.ledger.give_back(waiting.order.action.machine)
+
+        def is_wanted(order: Order) -> bool:
+            machine = order.action.machine
+            return machine in self._besides or _is_repeated(order.action, plan.get(machine))
+
+        left = [each for lane in self._lanes.values() for each in lane.leave_only(is_wanted)]
+        return self._dropped(left, "overtaken")
+
+    def _dropped(self, left: Sequence[Waiting], why: str) -> list[Disposed]:
+        """Orders that are not to begin any more."""
+        for each in left:
+            self._tools.ledger.give_back(each.order.action.machine)
         return [self._let_go(each.order, Disposition.DROPPED, why) for each in left]
 
     def _admit(self, order: Order) -> Disposed | None:
@@ -197,7 +198,7 @@ class Executor:
             return self._let_go(order, Disposition.DEDUPLICATED, "in_flight")
         if why := _moved_on(order, tools):
             return self._let_go(order, Disposition.DEDUPLICATED, "stale_state", why)
-        if lane.is_full:
+        if not lane.has_room_for(order):
             lane.owes_room = True
             return self._let_go(order, Disposition.DROPPED, "queue_full")
         tools.ledger.take(machine)
@@ -227,16 +228,20 @@ class Executor:
             order=order, disposition=disposition, reason=reason, detail=detail, cycle=self._cycle
         )
 
-    async def _work(self, lane: Lane) -> None:
+    async def _work(self, lane: Lane, tasks: asyncio.TaskGroup) -> None:
+        """Begin what waits, as workers become free."""
         while True:
             waiting = await lane.next()
             if lane.owes_room and lane.is_half_empty:
                 lane.owes_room = False
                 self._on_room()
-            try:
-                await self._carry_out(waiting)
-            finally:
-                lane.running -= 1
+            tasks.create_task(self._in_lane(lane, waiting))
+
+    async def _in_lane(self, lane: Lane, waiting: Waiting) -> None:
+        try:
+            await self._carry_out(waiting)
+        finally:
+            lane.done(waiting)
 
     async def _carry_out(self, waiting: Waiting) -> None:
         """One order, to its end; exactly one record of it is left."""

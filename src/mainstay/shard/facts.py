@@ -59,3 +59,6 @@ class Published:
     plan: Plan = field(repr=False)
     seconds: dict[str, float] = field(default_factory=dict)
     """How long each part of the cycle took."""
+
+    unlisted: str = ""
+    """Why nothing is acquired yet after a start, in one line; empty once all machines are known."""

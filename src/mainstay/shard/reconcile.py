@@ -156,7 +156,7 @@ class Reconciler:
 
     def hurry(self) -> None:
         """Somebody waits for a decision: a look that is under way has no more patience."""
-        if self._patience is not None:
+        if self._patience is not None and not self._patience.expired():
             self._patience.reschedule(asyncio.get_running_loop().time())
 
     async def _settle(self, patience_s: float) -> None:
@@ -202,6 +202,7 @@ class Reconciler:
         if listed.full:
             self._full_asked_at_s[name] = fetched.asked_at_s
         self._interruptions.heard(name, listed, lambda machine: self._has(machine, name))
+        self._books.listed(name)
         return looked
 
     async def _take_found(self, feed: Feed, found: Sequence[Found]) -> Looked:

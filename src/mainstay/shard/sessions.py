@@ -14,7 +14,7 @@ from typing import Protocol, assert_never
 
 from mainstay.engine.hints import Hint
 from mainstay.model.calls import BLOB_BYTES_MAX
-from mainstay.model.errors import InvalidRollup, MainstayError, Rejected, Unavailable
+from mainstay.model.errors import InvalidRollup, Rejected, Unavailable
 from mainstay.model.frames import (
     Acknowledged,
     BootstrapAnswer,
@@ -24,7 +24,6 @@ from mainstay.model.frames import (
     NodeState,
     ReclaimAck,
     ReclaimTold,
-    ShardFrame,
 )
 from mainstay.model.ids import ClusterId, parse_cluster_id
 from mainstay.model.machine import Machine
@@ -32,9 +31,7 @@ from mainstay.model.need import Need, Requirement
 from mainstay.model.rollup import accept
 from mainstay.model.state import State
 from mainstay.runtime.aside import Aside
-from mainstay.runtime.beside import beside
 from mainstay.runtime.clock import Clock
-from mainstay.runtime.slot import Slot
 from mainstay.shard.demand import Applied
 from mainstay.shard.events import Event
 from mainstay.shard.facts import SessionFacts
@@ -42,7 +39,10 @@ from mainstay.shard.ports import Journal
 from mainstay.shard.talk.hints import HINT_INTERVAL_S, HintMemory
 from mainstay.shard.talk.node_states import node_state
 from mainstay.shard.talk.outbox import Outbox
-from mainstay.wire.session_server import ReadRollup, Send
+from mainstay.shard.talk.session import Session
+from mainstay.wire.session_server import ReadRollup
+
+__all__ = ["NoSession", "Rollups", "Session", "SessionOptions", "SessionTools", "Sessions"]
 
 
 class NoSession(Unavailable):
@@ -94,67 +94,8 @@ class SessionTools:
     on_demand: Callable[[], None]
     """There is new demand."""
 
-
-class Session:
-    """One stream of one cluster: what `mainstay.wire.session_server.Seat` asks for."""
-
-    def __init__(self, hello: Hello, outbox: Outbox, sessions: "Sessions", since_s: float) -> None:
-        self.cluster = parse_cluster_id(hello.cluster)
-        self.hello = hello
-        self.since_s = since_s
-        self.outbox = outbox
-        self.rollup: Slot[ReadRollup] = Slot()
-        self.rollups = 0
-        """How many were taken in."""
-
-        self._sessions = sessions
-        self._why: MainstayError = Unavailable("the session is over")
-        self._ended = asyncio.Event()
-
-    def heard(self, frame: ClusterFrame) -> None:
-        """A frame has come."""
-        self._sessions.heard(self, frame)
-
-    def rolled_up(self, read: ReadRollup) -> None:
-        """A roll-up has come: it takes the place of one that waits to be read."""
-        self.rollup.put(read)
-
-    def ignored(self, why: str) -> None:
-        """A frame has come that is none of ours."""
-        self._sessions.ignored(self, why)
-
-    def say(self, frame: ShardFrame) -> None:
-        """Have it said; who lets too much wait is cut off."""
-        if not self.outbox.put(frame):
-            self._sessions.cut(self, "overflow", f"{len(self.outbox)} frames wait to be read")
-
-    async def run(self, send: Send) -> None:
-        """Speak, and read roll-ups, until somebody ends it."""
-        reading = self._sessions.read_rollups(self)
-        await beside(self._ended.wait(), self._speak(send), reading)
-        raise self._why
-
-    def end(self, why: MainstayError) -> None:
-        """Let `run` end with this; the first reason counts."""
-        if not self._ended.is_set():
-            self._why = why
-            self._ended.set()
-
-    def close(self) -> None:
-        """The stream is gone."""
-        self._sessions.closed(self)
-
-    async def _speak(self, send: Send) -> None:
-        limit_s = self._sessions.options.slow_reader_s
-        try:
-            while True:
-                frame = await self.outbox.take()
-                async with asyncio.timeout(limit_s):
-                    await send(frame)
-        except TimeoutError:
-            self._sessions.cut(self, "slow", f"nothing was read for {limit_s:g} s")
-        except MainstayError as error:
-            self.end(error)
+    on_opened: Callable[[ClusterId], None] = lambda _: None
+    """A cluster has connected, whatever became of an earlier session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +181,13 @@ class Sessions:
             older.end(Unavailable(f"cluster {cluster} has connected again: this session is over"))
             self._tools.journal.noticed(Event.SESSION_REPLACED, cluster=cluster)
         outbox = Outbox(frames_max=self.options.frames_max, replay=self._states(cluster))
-        session = Session(hello, outbox, self, self._tools.clock.now_s())
+        session = Session(
+            hello,
+            outbox,
+            self,
+            since_s=self._tools.clock.now_s(),
+            slow_reader_s=self.options.slow_reader_s,
+        )
         self._sessions[cluster] = session
         self._hints.forget(cluster)
         self._acknowledge(session, "hello")
@@ -248,6 +195,7 @@ class Sessions:
             session.say(ask.frame)
         version = hello.protocol_version[:80]
         self._tools.journal.noticed(Event.SESSION_OPENED, cluster=cluster, protocol=version)
+        self._tools.on_opened(cluster)
         return session
 
     def heard(self, session: Session, frame: ClusterFrame) -> None:

@@ -19,7 +19,7 @@ from mainstay.shard.hands.flows import (
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.rails import Stance
+from mainstay.shard.restrictions import Stance
 
 NO_SESSION = "no_session"
 """The code of Unavailable when the cluster is not connected."""
@@ -43,8 +43,9 @@ async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
         machine.id, State.CONFIGURING, cluster=need.cluster, assignment=meant
     )
     try:
-        with tools.backoff.asking(need.cluster):
-            blob = await blob_of(need, machine.id, tools, until_s)
+        async with tools.off_work(order.source):
+            with tools.backoff.asking(need.cluster):
+                blob = await blob_of(need, machine.id, tools, until_s)
     except MainstayError as error:
         tools.backoff.failed(need.cluster)
         return given_back(hand, tools, error)

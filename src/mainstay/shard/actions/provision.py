@@ -10,7 +10,7 @@ from mainstay.shard.hands.flows import Ending, gave_up, in_hand, need_of, settle
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.rails import Stance
+from mainstay.shard.restrictions import Stance
 
 
 async def provision(order: Order, tools: Tools, *, until_s: float) -> Ending:

@@ -1,6 +1,7 @@
 """What carrying out an action takes: handed to every flow as one value."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 
 from mainstay.inventory.inventory import Inventory
@@ -13,7 +14,7 @@ from mainstay.shard.ledger import Ledger
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Order
 from mainstay.shard.ports import Clusters, Failures, Journal
-from mainstay.shard.rails import Stance
+from mainstay.shard.restrictions import Stance
 
 DEFAULT_GRACE_S = 30
 """As Kubernetes grants a workload when nobody says otherwise."""
@@ -43,6 +44,9 @@ class Tools:
 
     stance: Callable[[Order], Stance] = lambda _: Stance.ACT
     """How far an order may go now: a pause that comes after the plan holds it back all the same."""
+
+    off_work: Callable[[str], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
+    """Inside its block an order through this provider waits for others and needs no worker."""
 
     default_grace_s: int = DEFAULT_GRACE_S
     """For workloads whose cluster could not be told."""

@@ -48,6 +48,9 @@ class Books:
     tell_all: Callable[[ClusterId], None] = _nobody
     """Has a cluster told again how all its machines stand."""
 
+    listed: Callable[[str], None] = lambda _: None
+    """Told of every provider whose list was taken in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
