@@ -5,30 +5,39 @@ owners, and from each of them, when nothing more goes wrong, every machine ends 
 """
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Final
 
 import handing_over
-from coordinating import EAST, WEST, A, B, Kept, a_proposal
+from coordinating import EAST, WEST, A, B, C, Kept, a_proposal
 from handing_over import Scene, Side, Story, kept, number_of
 from mainstay.coordinator import commands
 from mainstay.coordinator.fleet import Fleet
 from mainstay.coordinator.records import ConflictKind, DomainState, MoveState
 from mainstay.coordinator.store import Change
-from mainstay.model.coordination import Instruction, TransferOwnership
+from mainstay.model.coordination import Domain, Instruction, TransferOwnership
 from mainstay.model.ids import MachineId, ShardId
 from oracles import plain_ownership
 from oracles.plain_ownership import Plain
 from outside import soak_factor
 
-M1, M2 = MachineId("m1"), MachineId("m2")
+M1, M2, M3 = map(MachineId, ("m1", "m2", "m3"))
 
 
-def beginning(story: Story, *script: str, bound: frozenset[MachineId] = frozenset()) -> Scene:
-    """`a` has the east, where all machines are, and `b` the west; both have reported it."""
-    sides = (
-        Side(A, Plain(domains=frozenset({EAST})), is_changed=True),
-        Side(B, Plain(domains=frozenset({WEST})), is_changed=True),
-    )
+TWO: Final = {A: frozenset({EAST}), B: frozenset({WEST})}
+THREE: Final = {**TWO, C: frozenset[Domain]()}
+GROWING: Final = {A: None, B: frozenset[Domain](), C: frozenset[Domain]()}
+"""One takes everything, and two have joined it."""
+
+
+def beginning(
+    story: Story,
+    *script: str,
+    bound: frozenset[MachineId] = frozenset(),
+    owned: Mapping[ShardId, frozenset[Domain] | None] = TWO,
+) -> Scene:
+    """`a` has the east, where all machines are, and `b` the west; all have reported it."""
+    sides = tuple(Side(name, Plain(domains=has), is_changed=True) for name, has in owned.items())
     empty = number_of(Kept())
     scene = Scene(empty, frozenset(), 1, sides, bound, (), 0)
     return ended(story, scene)._replace(script=script)
@@ -118,6 +127,10 @@ COMMANDS: Final = {
     "cancel": _cancelled,
     "east to b": lambda fleet: commands.move_domain(fleet, EAST, B, 1),
     "east to a": lambda fleet: commands.move_domain(fleet, EAST, A, 1),
+    "east to c": lambda fleet: commands.move_domain(fleet, EAST, C, 1),
+    "east for a": lambda fleet: commands.assign_domain(fleet, EAST, A, 1),
+    "west for b": lambda fleet: commands.assign_domain(fleet, WEST, B, 1),
+    "west to c": lambda fleet: commands.move_domain(fleet, WEST, C, 1),
 }
 
 
@@ -214,3 +227,69 @@ class TestOneFault:
         _, ends = explore(story, first, faults=self.FAULTS)
 
         assert last_owners(story, ends) == {(("m1", "a"),)}
+
+
+class TestThreeShards:
+    """A machine is one shard's, its domain goes to another, and a third wants it."""
+
+    FAULTS: Final = 2 if soak_factor() > 1 else 1
+    FEWER: Final = FAULTS - 1
+    """Where three things happen: there are as many scenes without a fault as elsewhere with one."""
+
+    def test_a_machine_that_is_given_while_its_domain_goes_to_a_third_has_one_owner(self) -> None:
+        story = a_story(M1)
+        first = beginning(story, "ask", "east to c", owned=THREE)
+
+        scenes, ends = explore(story, first, faults=self.FAULTS)
+
+        assert scenes > 1_000
+        assert last_owners(story, ends) == {(("m1", "b"),), (("m1", "c"),)}
+
+    def test_what_its_shard_gives_up_goes_to_the_third_which_owns_its_domain(self) -> None:
+        story = a_story(M1)
+        first = beginning(story, "ask", "east to c", "loses m1", owned=THREE)
+
+        _, ends = explore(story, first, faults=self.FEWER)
+
+        assert last_owners(story, ends) == {(("m1", "c"),)}
+
+    def test_a_bound_machine_of_a_domain_that_passes_through_a_second_ends_with_the_third(
+        self,
+    ) -> None:
+        story = a_story(M1)
+        script = "east to b", "east to c", "frees m1"
+        first = beginning(story, *script, bound=frozenset({M1}), owned=THREE)
+
+        _, ends = explore(story, first, faults=self.FAULTS)
+
+        assert last_owners(story, ends) == {(("m1", "c"),)}
+
+
+class TestGrowing:
+    """One shard that takes everything is narrowed, and others get the rest."""
+
+    FAULTS: Final = 2 if soak_factor() > 1 else 1
+    FEWER: Final = FAULTS - 1
+
+    def story(self) -> Story:
+        kinds = frozenset({ConflictKind.TAKES_ALL})
+        return Story({M1: WEST, M2: WEST, M3: EAST}, COMMANDS, conflicts=kinds)
+
+    def test_each_machine_has_one_owner_while_a_second_shard_gets_its_domain(self) -> None:
+        story = self.story()
+        script = "east for a", "west for b", "frees m2"
+        first = beginning(story, *script, bound=frozenset({M2}), owned=GROWING)
+
+        scenes, ends = explore(story, first, faults=self.FAULTS)
+
+        assert scenes > 1_000
+        assert last_owners(story, ends) == {(("m1", "b"), ("m2", "b"), ("m3", "a"))}
+
+    def test_and_while_a_third_gets_it_after_that(self) -> None:
+        story = self.story()
+        script = "east for a", "west for b", "west to c", "frees m2"
+        first = beginning(story, *script, bound=frozenset({M2}), owned=GROWING)
+
+        _, ends = explore(story, first, faults=self.FEWER)
+
+        assert last_owners(story, ends) == {(("m1", "c"), ("m2", "c"), ("m3", "a"))}

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinating import EAST, METAL, NOW, PROVIDERS, WEST, Desk, a_proposal
-from mainstay.coordinator import commands
+from mainstay.coordinator import commands, quotas, removal
 from mainstay.model.coordination import (
     AssignDomain,
     Domain,
@@ -47,7 +47,10 @@ class World:
 
     lies_in: dict[MachineId, Domain] = field(default_factory=dict)
     nobodys: set[MachineId] = field(default_factory=set)
-    """Let go of with their domain: whoever gets that has them."""
+    """Let go of: whoever gets their domain, or is told to take them, has them."""
+
+    bound: set[MachineId] = field(default_factory=set)
+    """They serve somebody: nobody lets go of them."""
 
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -55,6 +58,10 @@ class World:
         name = MachineId(f"m{next(self.numbers)}")
         self.lies_in[name] = domain
         return name
+
+    def unmade(self, machine: MachineId) -> None:
+        del self.lies_in[machine]
+        self.bound.discard(machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,10 @@ class Holding:
     epoch: int = 1
     number: int = 0
     machines: frozenset[MachineId] = frozenset()
+    leaving: frozenset[MachineId] = frozenset()
+    told: frozenset[MachineId] = frozenset()
+    """Which of its strays were heard of in this life."""
+
     away: frozenset[MachineId] = frozenset()
     done: tuple[InstructAck, ...] = ()
     acks: tuple[InstructAck, ...] = ()
@@ -87,7 +98,7 @@ class Holding:
             providers=PROVIDERS,
             domains=tuple(sorted(self.domains)),
             strays=tuple(
-                Stray(each, METAL, lies_in[each], leaving=False)
+                Stray(each, METAL, lies_in[each], leaving=each in self.leaving)
                 for each in sorted(self.machines)
                 if lies_in[each] not in self.domains
             ),
@@ -98,14 +109,15 @@ class Holding:
 
     def heard(self, answer: ReportAck) -> "Holding":
         after = next((self._granted(grant) for grant in answer.grants if grant.of == OF), self)
-        after = replace(after, acks=())
+        after = replace(after, acks=(), told=self.leaving)
         for instruction in answer.instructions:
             after = after.carried_out(instruction)
         return after
 
     def _granted(self, grant: Grant) -> "Holding":
-        asked = grant.granted if grant.target < 0 else min(grant.granted, grant.target)
-        return replace(self, held=max(asked, self.used))
+        if 0 <= grant.target < self.held:
+            return replace(self, held=min(max(grant.target, self.used), self.held))
+        return replace(self, held=max(grant.granted, self.held))
 
     def carried_out(self, told: Instruction) -> "Holding":
         known = [ack for ack in self.done if ack.instruction == told.id]
@@ -128,25 +140,50 @@ class Holding:
                 given = tuple(Handed(each, METAL, lies_in[each]) for each in gone)
                 return replace(after, away=after.away | kept), given, len(gone)
             case UnassignDomain(domain=domain):
-                mine = [each for each in self.machines if self.world.lies_in[each] == domain]
-                self.world.nobodys.update(mine)
-                after = replace(self._without(mine), domains=self.domains - {domain})
-                away = {each for each in self.away if self.world.lies_in[each] != domain}
-                return replace(after, away=frozenset(away)), (), len(mine)
+                lies_in, bound = self.world.lies_in, self.world.bound
+                mine = {each for each in self.machines if lies_in[each] == domain}
+                self.world.nobodys |= mine - bound
+                after = replace(self._without(mine - bound), domains=self.domains - {domain})
+                away = frozenset(each for each in self.away if lies_in.get(each) != domain)
+                leaving = self.leaving | (mine & bound)
+                return replace(after, away=away, leaving=leaving), (), len(mine - bound)
             case AssignDomain(domain=domain, away=away):
                 return self._assigned(domain, away), (), 0
             case _:
                 raise AssertionError(told)
 
     def _chosen(self, most: int) -> list[MachineId]:
-        return sorted(self.machines)[: min(most, GIVES)]
+        free = self.machines - self.world.bound - self.leaving
+        return sorted(free)[: min(most, GIVES)]
+
+    def let_go(self) -> "Holding":
+        """Of strays that were leaving and serve nobody any more. Nobody is told but by their
+        absence.
+        """
+        free = self._free_to_go()
+        self.world.nobodys |= free
+        return replace(self._without(free), leaving=self.leaving - free)
+
+    def half_let_go(self) -> "Holding":
+        """It dies after it has lowered what it holds, and before it lets go of them."""
+        return replace(self, held=max(self.held - len(self._free_to_go()), 0))
+
+    def _free_to_go(self) -> frozenset[MachineId]:
+        return (self.leaving & self.told & self.machines) - self.world.bound
 
     def half_done(self, answer: ReportAck) -> "Holding":
         """It dies after it has lowered what it holds, and before it lets go of anything."""
         held = self.held
         for told in answer.instructions:
-            if isinstance(told.payload, TransferOwnership) and told.payload.wanted is not None:
-                held = max(held - len(self._chosen(told.payload.wanted.machines_max)), 0)
+            match told.payload:
+                case TransferOwnership(wanted=wanted) if wanted is not None:
+                    held = max(held - len(self._chosen(wanted.machines_max)), 0)
+                case UnassignDomain(domain=domain):
+                    lies_in = self.world.lies_in
+                    mine = {each for each in self.machines if lies_in[each] == domain}
+                    held = max(held - len(mine - self.world.bound), 0)
+                case _:
+                    pass
         return replace(self, held=held)
 
     def _without(self, gone: Collection[MachineId]) -> "Holding":
@@ -155,19 +192,20 @@ class Holding:
 
     def _taken(self, machines: Collection[Handed]) -> "Holding":
         names = {each.machine for each in machines} & self.world.lies_in.keys()
+        self.world.nobodys -= names
         return self._with(names, self.away - {each.machine for each in machines})
 
     def _assigned(self, domain: Domain, away: Collection[MachineId]) -> "Holding":
         lies_in, nobodys = self.world.lies_in, self.world.nobodys
         mine = {each for each in nobodys if lies_in[each] == domain} - {*away}
         nobodys -= mine
-        after = replace(self, domains=self.domains | {domain})
-        kept = {each for each in self.away if lies_in[each] != domain}
+        stay = frozenset(each for each in self.leaving if lies_in.get(each) != domain)
+        after = replace(self, domains=self.domains | {domain}, leaving=stay)
+        kept = {each for each in self.away if lies_in.get(each) != domain}
         return after._with(mine, frozenset(kept | ({*away} & lies_in.keys())))
 
     def _with(self, machines: Collection[MachineId], away: frozenset[MachineId]) -> "Holding":
-        has = self.machines | {*machines}
-        return replace(self, machines=has, away=away, held=max(self.held, len(has)))
+        return replace(self, machines=self.machines | {*machines}, away=away)
 
 
 class Fleetwide:
@@ -223,7 +261,8 @@ class Fleetwide:
 
     def crashes(self, name: ShardId, _: int) -> None:
         shard = self.shards[name]
-        self.shards[name] = replace(shard, epoch=shard.epoch + 1, number=0, acks=())
+        none = frozenset[MachineId]()
+        self.shards[name] = replace(shard, epoch=shard.epoch + 1, number=0, acks=(), told=none)
 
     def dies_halfway(self, name: ShardId, amount: int) -> None:
         shard = self.shards[name] = replace(self.shards[name], number=self.shards[name].number + 1)
@@ -239,13 +278,13 @@ class Fleetwide:
     def uses(self, name: ShardId, amount: int) -> None:
         """Machines are made and deleted; it makes them only in a domain of its own."""
         shard = self.shards[name]
-        wanted = min(amount, shard.held)
+        wanted = max(min(amount, shard.held), min(amount, shard.used))
         machines = sorted(shard.machines)[:wanted]
         where = min(shard.domains, default=None)
         if where is not None:
             machines += [self.world.made(where) for _ in range(wanted - len(machines))]
         for each in shard.machines - {*machines}:
-            del self.world.lies_in[each]
+            self.world.unmade(each)
         self.shards[name] = replace(shard, machines=frozenset(machines))
 
     def returns(self, name: ShardId, amount: int) -> None:
@@ -272,24 +311,97 @@ class Fleetwide:
             domain = (EAST, WEST)[amount % 2]
             self.desk.do(commands.move_domain(self.desk.fleet, domain, name, NOW))
 
+    def serves(self, name: ShardId, amount: int) -> None:
+        """So many of its machines are bound; those that no longer are and were leaving, go."""
+        shard = self.shards[name]
+        bound = frozenset(sorted(shard.machines)[:amount])
+        self.world.bound -= shard.machines - bound
+        self.world.bound |= bound
+
+    def lets_go(self, name: ShardId, _: int) -> None:
+        self.shards[name] = self.shards[name].let_go()
+
+    def dies_letting_go(self, name: ShardId, amount: int) -> None:
+        self.shards[name] = self.shards[name].half_let_go()
+        self.crashes(name, amount)
+
+    def takes_back(self, _: ShardId, amount: int) -> None:
+        """A domain is nobody's."""
+        domain = (EAST, WEST)[amount % 2]
+        self.desk.do(commands.unassign_domain(self.desk.fleet, domain, NOW))
+
+    def hands_out(self, name: ShardId, amount: int) -> None:
+        """A domain of nobody's goes to this shard."""
+        with contextlib.suppress(MainstayError):
+            domain = (EAST, WEST)[amount % 2]
+            self.desk.do(commands.assign_domain(self.desk.fleet, domain, name, NOW))
+
+    def is_removed(self, name: ShardId, _: int) -> None:
+        """It is gone for good, and its machines are not; another one has its name afterwards."""
+        shard = self.shards[name]
+        if name not in self.desk.fleet.shards:
+            return
+        self.desk.do(removal.remove_shard(self.desk.fleet, name, NOW))
+        self.world.nobodys |= shard.machines
+        self.late = [said for said in self.late if said.shard != name]
+        fresh = Holding(name, self.world, frozenset(), epoch=shard.epoch + 1)
+        self.shards[name] = fresh
+        self.desk.seen.pop(name, None)
+
     def check(self) -> None:
-        granted = self.desk.fleet.quotas[OF].granted
-        assert sum(max(each.held, each.used) for each in self.shards.values()) <= self.entitled
-        assert sum(granted.values()) <= self.entitled
+        record = self.desk.fleet.quotas[OF]
+        together = sum(max(each.held, each.used) for each in self.shards.values())
+        nobodys = len(self.world.nobodys & self.world.lies_in.keys())
+        assert together + nobodys <= self.entitled
+        assert quotas.spoken_for(record) <= self.entitled
         for name, shard in self.shards.items():
-            assert max(shard.held, shard.used) <= granted.get(name, 0)
+            assert shard.held <= record.granted.get(name, 0)
         owned = [each for shard in self.shards.values() for each in shard.machines]
         assert len(owned) == len({*owned})
+        assert not {*owned} & self.world.nobodys
 
 
 F = Fleetwide
 HAPPENINGS: Final = (
     F.report, F.report, F.report, F.answer_lost, F.delayed, F.repeated, F.arrives, F.arrives,
     F.crashes, F.leader_crashes, F.wants, F.wants, F.uses, F.uses, F.returns,
-    F.asks, F.asks, F.calls_off, F.hands_on, F.dies_halfway,
+    F.asks, F.asks, F.calls_off, F.hands_on, F.hands_on, F.dies_halfway,
+    F.serves, F.serves, F.lets_go, F.lets_go, F.dies_letting_go,
+    F.takes_back, F.hands_out, F.hands_out, F.is_removed,
 )  # fmt: skip
 
 Happening = tuple[Callable[[Fleetwide, ShardId, int], None], ShardId, int]
+
+_A, _B, _C = NAMES
+
+STRAYS: Final[tuple[Happening, ...]] = (
+    (F.serves, _A, 12), (F.hands_on, _B, 0), (F.report, _A, 0), (F.report, _A, 0),
+    (F.report, _B, 0), (F.report, _B, 0), (F.report, _A, 0), (F.serves, _A, 1),
+)  # fmt: skip
+"""The east is `b`'s, and machines of it are still `a`'s, most of them free to go."""
+
+LEFT: Final[tuple[Happening, ...]] = (
+    (F.serves, _A, 12), (F.takes_back, _A, 0), (F.report, _A, 0), (F.report, _A, 0),
+    (F.report, _A, 0), (F.serves, _A, 1),
+)  # fmt: skip
+"""The same, and the east is nobody's."""
+
+GONE: Final[tuple[Happening, ...]] = ((F.is_removed, _A, 0), (F.report, _C, 0))
+INHERITED: Final[tuple[Happening, ...]] = (*GONE, (F.hands_out, _C, 0), *[(F.report, _C, 0)] * 3)
+
+HASTY: Final[tuple[Happening, ...]] = (
+    (F.serves, _A, 12), (F.hands_on, _B, 0), (F.report, _A, 0), (F.serves, _A, 0),
+    (F.lets_go, _A, 0), (F.report, _A, 0), (F.report, _C, 0), *[(F.report, _B, 0)] * 3,
+)  # fmt: skip
+"""What was kept is free before anybody has heard that it was kept."""
+
+LET_GO: Final[tuple[Happening, ...]] = (
+    (F.lets_go, _A, 0), (F.report, _A, 0), (F.report, _C, 0),
+)  # fmt: skip
+
+BEFORE: Final = (
+    (), STRAYS, (*STRAYS, *LET_GO), LEFT, (*LEFT, *LET_GO), GONE, INHERITED, HASTY,
+)  # fmt: skip
 
 happenings = st.lists(
     st.tuples(st.sampled_from(HAPPENINGS), st.sampled_from(NAMES), st.integers(0, 12)), max_size=40
@@ -309,14 +421,17 @@ def fair(entitled: int, shards: list[Holding]) -> dict[ShardId, int]:
 
 
 @settings(max_examples=examples(150))
-@given(st.integers(0, 12), st.tuples(*[st.integers(0, 6)] * 2), happenings)
+@given(st.integers(0, 12), st.tuples(*[st.integers(0, 6)] * 2), st.sampled_from(BEFORE), happenings)
 def test_together_they_never_hold_more_and_when_it_is_quiet_each_has_its_share(
-    entitled: int, start: tuple[int, int], happened: list[Happening]
+    entitled: int,
+    start: tuple[int, int],
+    first: tuple[Happening, ...],
+    happened: list[Happening],
 ) -> None:
     fleet = Fleetwide(entitled)
     fleet.begin(start)
 
-    for happens, name, amount in happened:
+    for happens, name, amount in (*first, *happened):
         happens(fleet, name, amount)
         fleet.check()
 
@@ -324,7 +439,8 @@ def test_together_they_never_hold_more_and_when_it_is_quiet_each_has_its_share(
         for name in NAMES:
             fleet.report(name, 0)
             fleet.check()
-    shares = fair(entitled, [*fleet.shards.values()])
+    waiting = fleet.desk.fleet.quotas[OF].waiting
+    shares = fair(entitled - sum(waiting.values()), [*fleet.shards.values()])
     for name, share in shares.items():
         assert fleet.shards[name].held >= share
 

@@ -66,6 +66,9 @@ class CoordinatorConfig:
     etcd_key: str = ""
     """Its private key, in PEM."""
 
+    etcd_insecure: bool = False
+    """Plaintext to members on other machines too: whoever is in between reads and writes it."""
+
     store_file: str = ""
     """The file of the embedded store; else `coordinator.db` at home."""
 

@@ -8,7 +8,7 @@ A shard answers an instruction that it has done before from memory. After an old
 restored its effect may have been undone since: what the same report says otherwise is not believed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from mainstay.coordinator import adrift, commands, handover, keys, quotas
@@ -22,7 +22,6 @@ from mainstay.model.coordination import (
     Handed,
     InstructAck,
     Outcome,
-    QuotaOf,
     UnassignDomain,
 )
 
@@ -46,7 +45,7 @@ def _ack(
         intake.ended.extend(record.quota)
     match record.payload:
         case AssignDomain(domain=domain):
-            yield _assigned(intake, domain, done, record, accepted=accepted)
+            yield _assigned(intake, domain, done, record, ack)
         case UnassignDomain(domain=domain):
             yield _unassigned(intake, domain, done, ack)
         case _:
@@ -54,11 +53,16 @@ def _ack(
 
 
 def _assigned(
-    intake: Intake, domain: Domain, done: str, record: InstructionRecord, *, accepted: bool
+    intake: Intake, domain: Domain, done: str, record: InstructionRecord, ack: InstructAck
 ) -> Change:
+    """What the shard let go of because this was its first domain lies in none that is known."""
     mine, report = intake.report.shard, intake.report
+    accepted, still_held = ack.outcome is Outcome.ACCEPTED, quotas.held_by(report)
     draft = intake.begin()
     draft.delete(done)
+    quotas.wait_with(draft, ack.quota, None, giver=mine, still_held=still_held)
+    if not accepted:
+        quotas.wait_with(draft, record.quota, domain, giver=mine, still_held=still_held)
     standing = draft.domain(domain)
     if standing is None or (standing.shard, standing.state) != (mine, DomainState.ARRIVING):
         return draft.change()
@@ -76,21 +80,19 @@ def _unassigned(intake: Intake, domain: Domain, done: str, ack: InstructAck) -> 
     leaves it with the owner, which hears again which machines are away.
     """
     mine = intake.report.shard
-    accepted = ack.outcome is Outcome.ACCEPTED
+    accepted, still_held = ack.outcome is Outcome.ACCEPTED, quotas.held_by(intake.report)
     draft = intake.begin()
     draft.delete(done)
     if accepted and domain in intake.report.domains:
         draft.instruct(mine, UnassignDomain(domain=domain), now_ns=intake.now_ns)
         return draft.change()
     standing = draft.domain(domain)
+    quotas.wait_with(draft, ack.quota, domain, giver=mine, still_held=still_held)
     if standing is None or (standing.shard, standing.state) != (mine, DomainState.LEAVING):
         return draft.change()
     heir = standing.to if accepted else mine
     if handover.is_there(intake.fleet, heir):
-        quota = quotas.hand_over(
-            draft, ack.quota, giver=mine, to=heir, still_held=_still_held(intake)
-        )
-        commands.assign(draft, domain, heir, intake.now_ns, quota)
+        commands.assign(draft, domain, heir, intake.now_ns)
     else:
         draft.delete(keys.domain(domain))
     return draft.change()
@@ -108,7 +110,7 @@ def _moved(
             answers=done,
             given=_gone(intake, ack) if accepted else (),
             quota=ack.quota,
-            still_held=_still_held(intake),
+            still_held=quotas.held_by(intake.report),
         )
         yield from handover.give(intake.begin, record.move, happening)
         return
@@ -118,6 +120,7 @@ def _moved(
         answers=done,
         listed={stray.machine: stray for stray in intake.report.strays},
         quota=record.quota,
+        still_held=quotas.held_by(intake.report),
     )
     yield from handover.carry(intake.begin, record.move, happening)
 
@@ -137,7 +140,3 @@ def _gone(intake: Intake, ack: InstructAck) -> tuple[Handed, ...]:
             or not adrift.says_all(report)
         )
     )
-
-
-def _still_held(intake: Intake) -> Mapping[QuotaOf, int]:
-    return {line.of: quotas.held(line) for line in intake.report.quota}

@@ -11,8 +11,7 @@ from typing import Final
 
 from mainstay.coordinator import commands, handover, keys
 from mainstay.coordinator.claims import Intake
-from mainstay.coordinator.fleet import Draft, Fleet
-from mainstay.coordinator.handover import batched
+from mainstay.coordinator.fleet import Draft, Fleet, batched
 from mainstay.coordinator.records import ConflictKind, DomainState, StrayState
 from mainstay.coordinator.store import Change
 from mainstay.model.coordination import Handed, ShardReport
@@ -46,7 +45,7 @@ def offered_again(intake: Intake) -> Iterator[Change]:
     for few in batched(mine):
         draft = intake.begin()
         handover.offer(
-            draft, few, by=report.shard, to=report.shard, now_ns=intake.now_ns,
+            draft, few, by=handover.Giver(report.shard), to=report.shard, now_ns=intake.now_ns,
             why="its providers have changed",
         )  # fmt: skip
         yield draft.change()
@@ -153,7 +152,12 @@ def return_machines(
     for few in batched([missed[machine] for machine in chosen]):
         draft = Draft(fleet)
         handover.offer(
-            draft, few, by=shard, to=shard, now_ns=now_ns, why="returned by an administrator"
+            draft,
+            few,
+            by=handover.Giver(shard),
+            to=shard,
+            now_ns=now_ns,
+            why="returned by an administrator",
         )
         yield draft.change()
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from mainstay.coordinator import commands, handover, keys
-from mainstay.coordinator.fleet import Begin, Draft, Fleet
+from mainstay.coordinator import commands, handover, keys, quotas
+from mainstay.coordinator.fleet import Begin, Draft, Fleet, batched
 from mainstay.coordinator.records import (
     ClusterRecord,
     Conflict,
@@ -155,7 +155,10 @@ def strays(intake: Intake) -> Iterator[Change]:
         and machine not in listed
         and machine not in given
     ]
-    yield from handover.release(intake.begin, gone, by=report.shard, now_ns=intake.now_ns)
+    yield from handover.release(
+        intake.begin, gone, by=report.shard, now_ns=intake.now_ns,
+        still_held=quotas.held_by(report),
+    )  # fmt: skip
 
 
 def domains(intake: Intake) -> Iterator[Change]:
@@ -175,6 +178,8 @@ def domains(intake: Intake) -> Iterator[Change]:
             commands.assign(draft, domain, report.shard, intake.now_ns)
         else:
             draft.delete(keys.domain(domain))
+            held = quotas.held_by(report)
+            quotas.everything_waits(draft, domain, giver=report.shard, still_held=held)
             what = f"it was {report.shard}'s, which does not have it"
             intake.differ(ConflictKind.UNOWNED, shown(domain), report.shard, what, until=domain)
         yield draft.change()
@@ -234,8 +239,9 @@ def _noted(intake: Intake, stray: Stray) -> StrayRecord | None:
         what = f"{mine} has it, and it is {standing.shard}'s"
         intake.differ(ConflictKind.STRAY, stray.machine, standing.shard, what)
         return None
-    if standing.state is StrayState.HELD and standing.leaving != stray.leaving:
-        return replace(standing, leaving=stray.leaving)
+    told = stray.leaving, stray.domain or standing.domain  # its provider may have moved it
+    if standing.state is StrayState.HELD and told != (standing.leaving, standing.domain):
+        return replace(standing, leaving=told[0], domain=told[1])
     return None
 
 
@@ -265,7 +271,7 @@ def _put(
     begin: Begin,
     new: Sequence[tuple[str, StrayRecord | ClusterRecord | ProviderRecord | DomainRecord]],
 ) -> Iterator[Change]:
-    for few in handover.batched(new):
+    for few in batched(new):
         draft = begin()
         for key, record in few:
             draft.put(key, record)

@@ -1,12 +1,13 @@
 """Records to JSON and back, by their own field types. Reading is strict: nothing is guessed.
 
-A dataclass is an object with exactly its fields, a named tuple a list of exactly its length. One of
-several dataclasses carries its name under `is`.
+A dataclass is an object with its fields, a named tuple a list of exactly its length. One of several
+dataclasses carries its name under `is`. A field that has a default may be absent: whoever wrote the
+record did not know it yet. One that is unknown is refused: it was written by a later version.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache, lru_cache
 from types import NoneType, UnionType
@@ -116,13 +117,18 @@ def _member(kind: type[Enum]) -> Reader:
 def _record(kind: Any) -> Reader:
     hints = get_type_hints(kind)
     readers = {field.name: _reader(hints[field.name]) for field in fields(kind)}
+    required = {
+        field.name
+        for field in fields(kind)
+        if field.default is MISSING and field.default_factory is MISSING
+    }
 
     def read(value: object) -> object:
         given = _of_type(dict, value)
-        if given.keys() != readers.keys():
-            odd = ", ".join(sorted(given.keys() ^ readers.keys()))
-            raise _Unreadable(f"missing or unknown in {kind.__name__}: {odd}")
-        return kind(**{name: reader(given[name]) for name, reader in readers.items()})
+        if odd := (required - given.keys()) | (given.keys() - readers.keys()):
+            named = ", ".join(sorted(odd))
+            raise _Unreadable(f"missing or unknown in {kind.__name__}: {named}")
+        return kind(**{name: readers[name](part) for name, part in given.items()})
 
     return read
 

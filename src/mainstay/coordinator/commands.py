@@ -6,7 +6,7 @@ An empty change: it is so already. What is refused changes nothing.
 from dataclasses import replace
 from typing import Final
 
-from mainstay.coordinator import handover, keys
+from mainstay.coordinator import handover, keys, quotas
 from mainstay.coordinator.fleet import Draft, Fleet
 from mainstay.coordinator.handover import Event
 from mainstay.coordinator.rebalance import Proposal
@@ -28,7 +28,6 @@ from mainstay.model.coordination import (
     Domain,
     Payload,
     QuotaKind,
-    QuotaMoved,
     QuotaOf,
     ReassignSpeculative,
     TransferOwnership,
@@ -84,15 +83,12 @@ def move_domain(fleet: Fleet, domain: Domain, to: ShardId, now_ns: int) -> Chang
     return _leave(fleet, domain, owner, to=to, now_ns=now_ns)
 
 
-def assign(
-    draft: Draft,
-    domain: Domain,
-    shard: ShardId,
-    now_ns: int,
-    quota: tuple[QuotaMoved, ...] = (),
-) -> None:
-    """Tell a shard to take a domain. Which machines are away it hears with the instruction."""
+def assign(draft: Draft, domain: Domain, shard: ShardId, now_ns: int) -> None:
+    """Tell a shard to take a domain. Which machines are away it hears with the instruction; what
+    of quotas waits with the domain is its own.
+    """
     draft.put(keys.domain(domain), DomainRecord(shard=shard, state=DomainState.ARRIVING))
+    quota = quotas.come_with(draft, domain, shard)
     draft.instruct(shard, AssignDomain(domain=domain), quota=quota, now_ns=now_ns)
 
 
@@ -102,17 +98,21 @@ def held(shard: ShardId) -> DomainRecord:
 
 
 def set_quota(fleet: Fleet, of: QuotaOf, entitled: int) -> Change:
-    """Say how much all shards together may hold."""
+    """Say how much all shards together may hold. Said once more, what waits for machines that
+    nobody has is free: there are none.
+    """
     if not of.name or (of.kind is QuotaKind.CLUSTER and of.region):
         raise Rejected(f"not a quota: {of.kind} {of.name!r} {of.region!r}")
     if not 0 <= entitled <= ENTITLED_MAX:
         raise Rejected(f"an entitlement must be from 0 to {ENTITLED_MAX}: {entitled}")
     standing = fleet.quotas.get(of)
-    if standing is not None and standing.entitled == entitled:
+    after = replace(standing or QuotaRecord(entitled=entitled), entitled=entitled)
+    if after == standing:
+        after = replace(after, waiting={})
+    if after == standing:
         return NOTHING
     draft = Draft(fleet)
-    granted = standing.granted if standing is not None else {}
-    draft.put(keys.quota(of), QuotaRecord(entitled=entitled, granted=granted))
+    draft.put(keys.quota(of), after)
     return draft.change()
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from enum import StrEnum
 
+from mainstay.coordinator import quotas
 from mainstay.coordinator.fleet import Fleet
 from mainstay.coordinator.memory import Memory
 from mainstay.coordinator.metrics import FleetFigures
@@ -37,9 +38,7 @@ def figures(fleet: Fleet, memory: Memory, now_ns: int, rules: Options) -> FleetF
         shortfalls=sum(len(each.report.missing) for each in memory.heard.values()),
         conflicts=Counter(each.conflict.kind.value for each in memory.disputes.values()),
         quotas=len(fleet.quotas),
-        quotas_overcommitted=sum(
-            sum(each.granted.values()) > each.entitled for each in fleet.quotas.values()
-        ),
+        quotas_overcommitted=sum(quotas.over_committed(each) > 0 for each in fleet.quotas.values()),
     )
 
 

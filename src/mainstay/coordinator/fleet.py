@@ -5,7 +5,7 @@ has taken. A draft reads through to the fleet, and expects of every key it touch
 fleet knows it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
@@ -29,7 +29,7 @@ from mainstay.coordinator.records import (
     encode,
 )
 from mainstay.coordinator.store import Change, Entry
-from mainstay.model.coordination import Domain, Payload, QuotaKind, QuotaMoved, QuotaOf
+from mainstay.model.coordination import Domain, Handed, Payload, QuotaKind, QuotaMoved, QuotaOf
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, MachineId, ShardId
 
@@ -225,6 +225,10 @@ class Draft:
         """As it will be."""
         return self._read(keys.stray(machine), self.fleet.strays.get(machine), StrayRecord)
 
+    def quota(self, of: QuotaOf) -> QuotaRecord | None:
+        """As it will be."""
+        return self._read(keys.quota(of), self.fleet.quotas.get(of), QuotaRecord)
+
     def put(self, key: str, record: Record) -> None:
         """Write."""
         self._touched[key] = record
@@ -284,3 +288,26 @@ class Draft:
 
 Begin: TypeAlias = Callable[[], Draft]
 """A new draft on the fleet as it is now; of a report it carries the report's stamp."""
+
+
+def batched(many: Sequence[T]) -> Iterator[Sequence[T]]:
+    """As many at a time as go into one change."""
+    for start in range(0, len(many), RECORDS_A_CHANGE):
+        yield many[start : start + RECORDS_A_CHANGE]
+
+
+def in_chunks(
+    begin: Begin,
+    machines: Sequence[Handed],
+    edit: Callable[[Draft, Handed], None],
+    finish: Callable[[Draft], None],
+) -> Iterator[Change]:
+    """Edit every machine, in as many changes as it takes, and finish in the last of them."""
+    chunks = [*batched(machines)] or [()]
+    for at, chunk in enumerate(chunks, start=1):
+        draft = begin()
+        for handed in chunk:
+            edit(draft, handed)
+        if at == len(chunks):
+            finish(draft)
+        yield draft.change()

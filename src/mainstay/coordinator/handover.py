@@ -8,10 +8,11 @@ instruction stays until it is acknowledged, and is done at most once.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
 from mainstay.coordinator import keys, quotas
-from mainstay.coordinator.fleet import RECORDS_A_CHANGE, Begin, Draft, Fleet
+from mainstay.coordinator.fleet import Begin, Draft, Fleet, batched, in_chunks
 from mainstay.coordinator.records import (
     NOBODY,
     SETTLED,
@@ -33,8 +34,6 @@ from mainstay.model.coordination import (
 )
 from mainstay.model.errors import IllegalTransition
 from mainstay.model.ids import MachineId, ShardId
-
-T = TypeVar("T")
 
 
 class Event(StrEnum):
@@ -165,6 +164,11 @@ def carry(begin: Begin, name: str, happening: Happening) -> Iterator[Change]:
                 draft, happening.quota, giver=giver, to=to, still_held=happening.still_held
             )
             draft.instruct(to, _take(after), move=name, quota=quota, now_ns=happening.now_ns)
+        if step.effect is Effect.LEAVE:
+            quotas.leave_waiting(
+                draft, after.machines, giver=taker(before), moved=happening.quota,
+                still_held=happening.still_held,
+            )  # fmt: skip
 
     edit = _EDITS[step.effect]
     strays = after.machines if step.effect is not Effect.NOTHING else ()
@@ -172,10 +176,17 @@ def carry(begin: Begin, name: str, happening: Happening) -> Iterator[Change]:
 
 
 def give(begin: Begin, name: str, said: Happening) -> Iterator[Change]:
-    """Take in what a donor says that it has let go of; none when it had nothing, or refused."""
+    """Take in what a donor says that it has let go of; none when it had nothing, or refused.
+
+    The quota of what was no longer its own to give is for the shard that has it by then.
+    """
     fleet = begin().fleet
     donor = fleet.moves[name].donor
     ours = tuple(handed for handed in said.given if may_give(fleet, donor, handed, move=name))
+    if others := [each for each in said.given if each not in ours]:
+        draft = begin()
+        quotas.leave_waiting(draft, others, giver=donor, still_held=said.still_held)
+        yield draft.change()
     event = Event.GAVE if ours else Event.GAVE_NONE
     yield from carry(begin, name, replace(said, event=event, given=ours))
 
@@ -200,9 +211,15 @@ def turned_down(fleet: Fleet, move: MoveRecord) -> Event:
 
 
 def release(
-    begin: Begin, machines: Sequence[MachineId], *, by: ShardId, now_ns: int
+    begin: Begin,
+    machines: Sequence[MachineId],
+    *,
+    by: ShardId,
+    now_ns: int,
+    still_held: Mapping[QuotaOf, int],
 ) -> Iterator[Change]:
-    """Offer strays that a shard has no longer to the owners of their domains.
+    """Offer strays that a shard has no longer to the owners of their domains, with the quota that
+    it holds less: it lowers that before it lets go. `still_held` is what it holds of quotas.
 
     Nobody is told of one whose domain is leaving or has no owner: whoever gets the domain next has
     it, since it is no stray by then. While its owner may keep the domain after all it is parked.
@@ -215,7 +232,12 @@ def release(
         heirs.setdefault(heir(fleet, record), []).append(handed)
     for to in sorted(heirs, key=lambda shard: shard or NOBODY):
         for few in batched(heirs[to]):
-            yield _offered(begin(), few, by=by, to=to, now_ns=now_ns)
+            draft = begin()
+            if to is None:
+                _forget(draft, few, by=by, still_held=still_held)
+            else:
+                offer(draft, few, by=Giver(by, still_held), to=to, now_ns=now_ns)
+            yield draft.change()
 
 
 def owner_of(fleet: Fleet, domain: Domain | None) -> ShardId | None:
@@ -240,10 +262,11 @@ def taker(move: MoveRecord) -> ShardId:
     return move.donor if move.state is MoveState.RETURNING else move.recipient
 
 
-def batched(many: Sequence[T]) -> Iterator[Sequence[T]]:
-    """As many at a time as go into one change."""
-    for start in range(0, len(many), RECORDS_A_CHANGE):
-        yield many[start : start + RECORDS_A_CHANGE]
+class Giver(NamedTuple):
+    """Who has let go of machines, and what it still holds of quotas."""
+
+    shard: ShardId
+    still_held: Mapping[QuotaOf, int] = MappingProxyType({})
 
 
 class _Editing(NamedTuple):
@@ -325,32 +348,26 @@ def heir(fleet: Fleet, record: StrayRecord) -> ShardId | None:
     return None if leaving or not is_there(fleet, owner.shard) else owner.shard
 
 
-def _offered(
-    draft: Draft, few: Sequence[Handed], *, by: ShardId, to: ShardId | None, now_ns: int
-) -> Change:
-    if to is None:
-        for handed in few:
-            _forget(draft, handed, by=by)
-        return draft.change()
-    offer(draft, few, by=by, to=to, now_ns=now_ns)
-    return draft.change()
-
-
-def _forget(draft: Draft, handed: Handed, *, by: ShardId) -> None:
-    key, fleet = keys.stray(handed.machine), draft.fleet
-    record, owner = fleet.strays[handed.machine], owner_of(fleet, handed.domain)
-    if owner is None or owner == by or not is_there(fleet, owner):
-        draft.delete(key)
-    else:
-        parked = replace(record, shard=owner, state=StrayState.PARKED, leaving=False, move="")
-        draft.put(key, parked)
+def _forget(
+    draft: Draft, few: Sequence[Handed], *, by: ShardId, still_held: Mapping[QuotaOf, int]
+) -> None:
+    fleet = draft.fleet
+    for handed in few:
+        key = keys.stray(handed.machine)
+        record, owner = fleet.strays[handed.machine], owner_of(fleet, handed.domain)
+        if owner is None or owner == by or not is_there(fleet, owner):
+            draft.delete(key)
+        else:
+            parked = replace(record, shard=owner, state=StrayState.PARKED, leaving=False, move="")
+            draft.put(key, parked)
+    quotas.leave_waiting(draft, few, giver=by, still_held=still_held)
 
 
 def offer(
     draft: Draft,
     few: Sequence[Handed],
     *,
-    by: ShardId,
+    by: Giver,
     to: ShardId,
     now_ns: int,
     why: str = "",
@@ -358,33 +375,17 @@ def offer(
     """Tell a shard to take what nobody has: a move that starts where the machines are given."""
     name = f"return-{to}-{draft.next_sequence(to)}-{now_ns:x}"
     move = MoveRecord(
-        donor=by,
+        donor=by.shard,
         recipient=to,
         tier=Tier.RETURN,
         state=MoveState.GIVEN,
         machines=tuple(few),
         created_at_ns=now_ns,
-        why=why or f"{by} has let go of them",
+        why=why or f"{by.shard} has let go of them",
     )
     editing = _Editing(name, move, Happening(event=Event.GAVE, now_ns=now_ns))
     for handed in few:
         _grant(editing, draft, handed)
     draft.put(keys.move(name), move)
-    draft.instruct(to, _take(move), move=name, now_ns=now_ns)
-
-
-def in_chunks(
-    begin: Begin,
-    machines: Sequence[Handed],
-    edit: Callable[[Draft, Handed], None],
-    finish: Callable[[Draft], None],
-) -> Iterator[Change]:
-    """Edit every machine, in as many changes as it takes, and finish in the last of them."""
-    chunks = [*batched(machines)] or [()]
-    for at, chunk in enumerate(chunks, start=1):
-        draft = begin()
-        for handed in chunk:
-            edit(draft, handed)
-        if at == len(chunks):
-            finish(draft)
-        yield draft.change()
+    quota = quotas.follow(draft, few, giver=by.shard, to=to, still_held=by.still_held)
+    draft.instruct(to, _take(move), move=name, quota=quota, now_ns=now_ns)

@@ -6,18 +6,23 @@ exceeds the entitlement, whatever is lost on the way. A shard heeds only the ans
 report.
 
 What goes with machines is the recipient's from the change on that makes them its own to take, and
-kept for it until it has taken them: only then is it told.
+kept for it until it has taken them: only then is it told. What goes with machines that nobody has
+waits with their domain, or where that is not known, anywhere: a shard that uses more than it was
+granted has such machines, and draws on that.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from mainstay.coordinator import keys
 from mainstay.coordinator.fleet import Draft, Fleet
 from mainstay.coordinator.records import QuotaRecord
 from mainstay.model.coordination import (
+    Domain,
     Grant,
+    Handed,
     QuotaKind,
     QuotaLine,
     QuotaMoved,
@@ -25,6 +30,8 @@ from mainstay.model.coordination import (
     ShardReport,
 )
 from mainstay.model.ids import ShardId
+
+NameT = TypeVar("NameT", bound=str)
 
 Lines: TypeAlias = dict[QuotaOf, dict[ShardId, QuotaLine]]
 """The newest line of each shard, in the leader's memory; a new leader knows none."""
@@ -34,12 +41,17 @@ DROPPED: Final = -1
 
 NOTHING_ASKED: Final = -1
 
+ANYWHERE: Final = ""
+"""Where machines lie of shards that were removed, or narrowed to their first domain."""
+
 
 def hear(lines: Lines, report: ShardReport) -> None:
     """Remember what a report says of quotas, and forget what it no longer says."""
     said = {line.of: line for line in report.quota}
     for of in [of for of, known in lines.items() if report.shard in known and of not in said]:
         del lines[of][report.shard]
+        if not lines[of]:
+            del lines[of]
     for of, line in said.items():
         lines.setdefault(of, {})[report.shard] = line
 
@@ -75,8 +87,9 @@ def settle(
         return None
     has = held(line)
     has = max(has, min(record.granted.get(shard, 0), has + kept))
+    record = _drawn(fleet, record, shard, has - record.granted.get(shard, 0))
     granted = {**record.granted, shard: has}
-    free = max(record.entitled - sum(granted.values()), 0)
+    free = max(record.entitled - spoken_for(replace(record, granted=granted)), 0)
     share = _shares(fleet, line.of, lines | {line.of: {**lines.get(line.of, {}), shard: line}})
     more = max(min(free, line.wanted - has, share[shard] - has), 0)
     granted[shard] = has + more
@@ -97,22 +110,185 @@ def hand_over(
     """
     went = []
     for of, count in sorted(summed(moved).items()):
-        record = draft.fleet.quotas.get(of)
-        if record is None:
-            continue
-        spare = record.granted.get(giver, 0) - (still_held or {}).get(of, 0)
-        if (going := min(count, spare)) <= 0:
-            continue
-        granted = dict(record.granted)
-        granted[giver] -= going
-        granted[to] = granted.get(to, 0) + going
-        draft.put(keys.quota(of), replace(record, granted=_sorted(granted)))
-        went.append(QuotaMoved(of, going))
+        if going := _taken_from(draft, giver, of, count, still_held or {}):
+            _give(draft, to, of, going)
+            went.append(QuotaMoved(of, going))
     return tuple(went)
 
 
-def _sorted(granted: Mapping[ShardId, int]) -> dict[ShardId, int]:
-    return {name: granted[name] for name in sorted(granted)}
+def follow(
+    draft: Draft,
+    few: Sequence[Handed],
+    *,
+    giver: ShardId,
+    to: ShardId,
+    still_held: Mapping[QuotaOf, int],
+) -> tuple[QuotaMoved, ...]:
+    """Let another shard have what goes with machines of which nobody said how much that is.
+
+    One a machine at most, of each place of its provider: nobody knows in which of them it counts,
+    and what is too much comes back with the next report. First what the giver holds less, then what
+    waits with the domains of these machines.
+    """
+    went = []
+    for of, count in _counts(draft, few):
+        going = 0 if giver == to else _taken_from(draft, giver, of, count, still_held)
+        for domain, there in sorted(_lying(few, of).items()):
+            going += _no_longer_waiting(draft, of, domain, min(count - going, there))
+        if going:
+            _give(draft, to, of, going)
+            went.append(QuotaMoved(of, going))
+    return tuple(went)
+
+
+def leave_waiting(
+    draft: Draft,
+    few: Sequence[Handed],
+    *,
+    giver: ShardId,
+    still_held: Mapping[QuotaOf, int],
+    moved: Iterable[QuotaMoved] | None = None,
+) -> None:
+    """The same, when nobody has the machines: it waits with their domains. `moved` is how much that
+    is, where it is known.
+    """
+    amounts = _counts(draft, few) if moved is None else sorted(summed(moved).items())
+    for of, count in amounts:
+        left = count
+        for domain, there in sorted(_lying(few, of).items()):
+            going = _taken_from(draft, giver, of, min(left, there), still_held)
+            _wait(draft, of, domain, going)
+            left -= going
+
+
+def wait_with(
+    draft: Draft,
+    moved: Iterable[QuotaMoved],
+    domain: Domain | None,
+    *,
+    giver: ShardId,
+    still_held: Mapping[QuotaOf, int],
+) -> None:
+    """What goes with a domain that nobody has waits with it; None: with whichever they lie in."""
+    for of, count in sorted(summed(moved).items()):
+        going = _taken_from(draft, giver, of, count, still_held)
+        _wait(draft, of, ANYWHERE if domain is None else _shown(domain), going)
+
+
+def everything_waits(
+    draft: Draft, domain: Domain, *, giver: ShardId, still_held: Mapping[QuotaOf, int]
+) -> None:
+    """A shard has lost a domain, and nobody knows with how much: all that it holds less waits."""
+    places = [of for of in draft.fleet.quotas if of.kind is QuotaKind.PLACE and of in still_held]
+    moved = [QuotaMoved(of, draft.fleet.quotas[of].granted.get(giver, 0)) for of in places]
+    wait_with(draft, moved, domain, giver=giver, still_held=still_held)
+
+
+def come_with(draft: Draft, domain: Domain, to: ShardId) -> tuple[QuotaMoved, ...]:
+    """Let the next owner of a domain have what waits with it."""
+    came = []
+    for of in [of for of in draft.fleet.quotas if of.kind is QuotaKind.PLACE]:
+        record = draft.quota(of)
+        there = 0 if record is None else record.waiting.get(_shown(domain), 0)
+        if there:
+            _give(draft, to, of, _no_longer_waiting(draft, of, _shown(domain), there))
+            came.append(QuotaMoved(of, there))
+    return tuple(sorted(came))
+
+
+def leave(draft: Draft, of: QuotaOf, shard: ShardId, *, waits: bool) -> None:
+    """Nothing is granted any more to a shard that is gone; for its machines it waits."""
+    record = draft.quota(of)
+    if record is not None:
+        left = {name: count for name, count in record.granted.items() if name != shard}
+        draft.put(keys.quota(of), replace(record, granted=left))
+        _wait(draft, of, ANYWHERE, record.granted.get(shard, 0) if waits else 0)
+
+
+def held_by(report: ShardReport) -> dict[QuotaOf, int]:
+    """What a shard has of every quota, by its own word."""
+    return {line.of: held(line) for line in report.quota}
+
+
+def _counts(draft: Draft, few: Sequence[Handed]) -> list[tuple[QuotaOf, int]]:
+    """The places that machines may count for, and how many at most."""
+    machines = Counter(each.provider for each in few)
+    return sorted(
+        (of, machines[of.name])
+        for of in draft.fleet.quotas
+        if of.kind is QuotaKind.PLACE and of.name in machines
+    )
+
+
+def _lying(few: Sequence[Handed], of: QuotaOf) -> Counter[str]:
+    """How many of these machines lie in which domain."""
+    return Counter(
+        _shown(each.domain) for each in few if each.provider == of.name and each.domain is not None
+    )
+
+
+def _taken_from(
+    draft: Draft, giver: ShardId, of: QuotaOf, count: int, still_held: Mapping[QuotaOf, int]
+) -> int:
+    """How much of it was there to go: never what the giver still holds."""
+    record = draft.quota(of)
+    if record is None:
+        return 0
+    going = max(min(count, record.granted.get(giver, 0) - still_held.get(of, 0)), 0)
+    if going:
+        granted = {**record.granted, giver: record.granted[giver] - going}
+        draft.put(keys.quota(of), replace(record, granted=_sorted(granted)))
+    return going
+
+
+def _give(draft: Draft, to: ShardId, of: QuotaOf, count: int) -> None:
+    record = draft.quota(of)
+    if record is not None:
+        granted = {**record.granted, to: record.granted.get(to, 0) + count}
+        draft.put(keys.quota(of), replace(record, granted=_sorted(granted)))
+
+
+def _wait(draft: Draft, of: QuotaOf, domain: str, count: int) -> None:
+    record = draft.quota(of)
+    if record is not None and count > 0:
+        waiting = {**record.waiting, domain: record.waiting.get(domain, 0) + count}
+        draft.put(keys.quota(of), replace(record, waiting=_sorted(waiting)))
+
+
+def _no_longer_waiting(draft: Draft, of: QuotaOf, domain: str, count: int) -> int:
+    record = draft.quota(of)
+    if record is None or (going := min(count, record.waiting.get(domain, 0))) <= 0:
+        return 0
+    draft.put(keys.quota(of), replace(record, waiting=_less(record.waiting, domain, going)))
+    return going
+
+
+def _drawn(fleet: Fleet, record: QuotaRecord, shard: ShardId, excess: int) -> QuotaRecord:
+    """A shard that uses more than it was granted has machines that nobody had: what waits is for
+    them.
+    """
+    if excess <= 0 or not record.waiting:
+        return record
+    waiting: Mapping[str, int] = record.waiting
+    strays = (fleet.strays[each].domain for each in fleet.strays_of(shard))
+    where = {_shown(each) for each in (*fleet.domains_of(shard), *strays) if each is not None}
+    for domain in sorted((where | {ANYWHERE}) & waiting.keys(), reverse=True):
+        drawn = min(excess, waiting[domain])
+        waiting, excess = _less(waiting, domain, drawn), excess - drawn
+    return replace(record, waiting=waiting)
+
+
+def _less(waiting: Mapping[str, int], domain: str, count: int) -> dict[str, int]:
+    left = {**waiting, domain: waiting[domain] - count}
+    return {each: left[each] for each in sorted(left) if left[each]}
+
+
+def _sorted(amounts: Mapping[NameT, int]) -> dict[NameT, int]:
+    return {name: amounts[name] for name in sorted(amounts)}
+
+
+def _shown(domain: Domain) -> str:
+    return f"{domain.key}={domain.value}"
 
 
 def grants(fleet: Fleet, shard: ShardId, lines: Lines) -> tuple[Grant, ...]:
@@ -137,7 +313,12 @@ def grants(fleet: Fleet, shard: ShardId, lines: Lines) -> tuple[Grant, ...]:
 
 def over_committed(record: QuotaRecord) -> int:
     """How much more shards hold than there is: state was lost, or the entitlement lowered."""
-    return max(sum(record.granted.values()) - record.entitled, 0)
+    return max(spoken_for(record) - record.entitled, 0)
+
+
+def spoken_for(record: QuotaRecord) -> int:
+    """What nobody else can be granted."""
+    return sum(record.granted.values()) + sum(record.waiting.values())
 
 
 def _concerns(fleet: Fleet, shard: ShardId, of: QuotaOf, record: QuotaRecord) -> bool:
@@ -176,9 +357,10 @@ def _shares(fleet: Fleet, of: QuotaOf, lines: Lines) -> Mapping[ShardId, int]:
     for shard, line in lines.get(of, {}).items():
         if shard in fleet.shards:
             needs[shard] = (line.used, max(line.used, line.wanted))
-    level = _level(record.entitled, needs)
+    entitled = record.entitled - sum(record.waiting.values())
+    level = _level(entitled, needs)
     shares = {shard: _clamp(level, needs[shard]) for shard in sorted(needs)}
-    rest = record.entitled - sum(shares.values())
+    rest = entitled - sum(shares.values())
     for shard, share in shares.items():
         if rest > 0 and share == level and share < needs[shard][1]:
             shares[shard] += 1

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from mainstay.coordinator import quotas
 from mainstay.coordinator.fleet import Fleet
 from mainstay.coordinator.memory import Dispute, Memory
 from mainstay.coordinator.plans import Planner
@@ -255,10 +256,16 @@ def _quota(fleet: Fleet, memory: Memory, of: QuotaOf) -> v.QuotaRow:
         name=of.name,
         region=of.region,
         entitled=record.entitled,
-        granted=sum(record.granted.values()),
-        shares=tuple(
-            _share(memory, shard, of, record.granted.get(shard, 0))
-            for shard in sorted(record.granted.keys() | told)
+        granted=quotas.spoken_for(record),
+        shares=(
+            *(
+                _share(memory, shard, of, record.granted.get(shard, 0))
+                for shard in sorted(record.granted.keys() | told)
+            ),
+            *(
+                v.QuotaShare(shard=f"({domain or 'anywhere'})", granted=count)
+                for domain, count in sorted(record.waiting.items())
+            ),
         ),
     )
 

@@ -121,6 +121,10 @@ class QuotaRecord:
 
     entitled: int
     granted: Mapping[ShardId, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """What goes with machines that nobody has, by `key=value` of the domain they lie in; an empty
+    text: in some domain. Whoever gets them counts them.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from mainstay.coordinator import commands, handover, keys
-from mainstay.coordinator.fleet import Draft, Fleet
-from mainstay.coordinator.handover import TABLE, Event, Happening, batched
+from mainstay.coordinator import commands, handover, keys, quotas
+from mainstay.coordinator.fleet import Draft, Fleet, batched
+from mainstay.coordinator.handover import TABLE, Event, Happening
 from mainstay.coordinator.records import NOBODY, DomainState, MoveRecord, MoveState
 from mainstay.coordinator.store import Change
 from mainstay.model.coordination import Domain, QuotaMoved
@@ -27,6 +27,8 @@ def remove_shard(fleet: Fleet, shard: ShardId, now_ns: int) -> Iterator[Change]:
     if shard not in fleet.shards:
         raise Unknown(f"there is no shard of this name: {shard}")
     if not fleet.shards[shard].removing:
+        if _has_nothing(fleet, shard):
+            yield from _quotas(fleet, shard, waits=False)
         draft = Draft(fleet)
         draft.put(keys.shard(shard), replace(fleet.shards[shard], removing=True))
         yield draft.change()
@@ -34,8 +36,10 @@ def remove_shard(fleet: Fleet, shard: ShardId, now_ns: int) -> Iterator[Change]:
     yield from _delete([keys.cluster(name) for name in sorted(fleet.clusters_of(shard))], fleet)
     yield from _moves(fleet, shard, now_ns)
     strays = sorted(fleet.strays_of(shard))
-    yield from handover.release(lambda: Draft(fleet), strays, by=shard, now_ns=now_ns)
-    yield from _quotas(fleet, shard)
+    yield from handover.release(
+        lambda: Draft(fleet), strays, by=shard, now_ns=now_ns, still_held={}
+    )
+    yield from _quotas(fleet, shard, waits=True)
     told = [keys.instruction(shard, sequence) for sequence, _ in fleet.pending(shard)]
     yield from _delete(told, fleet)
     yield from _delete([keys.shard(shard)], fleet)
@@ -111,14 +115,25 @@ def _pending(fleet: Fleet, shard: ShardId, move: str) -> tuple[str, tuple[QuotaM
     return "", ()
 
 
-def _quotas(fleet: Fleet, shard: ShardId) -> Iterator[Change]:
+def _has_nothing(fleet: Fleet, shard: ShardId) -> bool:
+    """Whether it has no machine for certain."""
+    return not (
+        fleet.shards[shard].takes_all
+        or fleet.domains_of(shard)
+        or fleet.strays_of(shard)
+        or fleet.pending(shard)
+    )
+
+
+def _quotas(fleet: Fleet, shard: ShardId, *, waits: bool) -> Iterator[Change]:
+    """What one without machines held is free again. What another one held waits for whoever gets
+    its machines.
+    """
     held = sorted(of for of, record in fleet.quotas.items() if shard in record.granted)
     for few in batched(held):
         draft = Draft(fleet)
         for of in few:
-            record = fleet.quotas[of]
-            left = {name: count for name, count in record.granted.items() if name != shard}
-            draft.put(keys.quota(of), replace(record, granted=left))
+            quotas.leave(draft, of, shard, waits=waits)
         yield draft.change()
 
 

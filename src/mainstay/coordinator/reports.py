@@ -10,8 +10,7 @@ from typing import Final
 
 from mainstay.coordinator import acks, adrift, claims, keys, quotas
 from mainstay.coordinator.claims import Intake, stamp_of
-from mainstay.coordinator.fleet import Fleet
-from mainstay.coordinator.handover import batched
+from mainstay.coordinator.fleet import Fleet, batched
 from mainstay.coordinator.quotas import Lines
 from mainstay.coordinator.records import (
     Conflict,

@@ -13,7 +13,7 @@ from mainstay.coordinator.snapshots import Restored, Restoring
 from mainstay.coordinator.store import Store
 from mainstay.model.errors import Rejected
 from mainstay.runtime.clock import Clock
-from mainstay.wire.tls import MutualTls
+from mainstay.wire.tls import MutualTls, is_loopback
 
 FILE = "coordinator.db"
 
@@ -49,6 +49,12 @@ def _store(config: CoordinatorConfig, home: Path, clock: Clock) -> Store:
             raise Rejected(f"cannot write {path}: {error.strerror} (set MAINSTAY_HOME)") from error
         return EmbeddedStore(path, clock=clock, lease_s=config.lease_s)
     tls = None
+    far = [member for member in config.etcd if not is_loopback(member.partition("://")[2])]
+    if far and not (config.etcd_is_secured or config.etcd_insecure):
+        raise Rejected(
+            f"plaintext to an etcd that is not on this machine: {far[0]} (name it as https:// with"
+            " coordinator.etcd_ca, etcd_cert and etcd_key, or set coordinator.etcd_insecure)"
+        )
     if config.etcd_is_secured:
         tls = MutualTls(Path(config.etcd_cert), Path(config.etcd_key), Path(config.etcd_ca))
     prefix = f"mainstay/{config.fleet}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mainstay.model.coordination import (
     AssignDomain,
@@ -10,17 +10,18 @@ from mainstay.model.coordination import (
     Handed,
     InstructAck,
     Instruction,
+    Missing,
     ProviderLine,
     QuotaOf,
     ShardReport,
     Stray,
     UnassignDomain,
 )
-from mainstay.model.ids import ShardId
+from mainstay.model.ids import MachineId, ShardId
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.answers.live import LiveShard
-from mainstay.shard.facts import Health, ProviderFacts
+from mainstay.shard.facts import Health, ProviderFacts, Published
 from mainstay.shard.ownership import report as figures
 from mainstay.shard.ownership.holder import Holder
 from mainstay.shard.ownership.owned import Owned
@@ -32,6 +33,15 @@ NANOS: Final = 1_000_000_000
 
 CYCLES_TO_KNOW: Final = 2
 """After so many more cycles what was listed has been taken in for certain."""
+
+
+class _Named(NamedTuple):
+    """What a report names of what is owned."""
+
+    owned: Owned
+    strays: tuple[Stray, ...]
+    away: tuple[Handed, ...]
+    told: frozenset[MachineId]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,10 +62,11 @@ class LiveSide:
     _listed_in: int | None = field(default=None, init=False)
     """The cycle after which every provider had been listed in this life."""
 
-    _named: tuple[Owned, tuple[Stray, ...], tuple[Handed, ...]] | None = field(
-        default=None, init=False
-    )
+    _named: "_Named | None" = field(default=None, init=False)
     """What the last report named, as long as nothing changes."""
+
+    _told: frozenset[MachineId] = field(default=frozenset(), init=False)
+    """The strays that the last report named which was answered."""
 
     _moved: Mapping[QuotaOf, int] = field(default_factory=dict, init=False)
     """What quota had gone with machines at the last report: an answer knows of no more."""
@@ -82,7 +93,7 @@ class LiveSide:
         def count() -> Measured:
             return Measured(
                 summary=figures.summary(snapshot),
-                missing=() if published is None else figures.missing(published.plan),
+                missing=_missing(published),
                 tally=tally(),
             )
 
@@ -91,9 +102,10 @@ class LiveSide:
     def report(self, measured: Measured) -> ShardReport:
         """As it stands at this moment."""
         owned = self.holder.owned
-        if self._named is None or self._named[0] is not owned:
-            self._named = owned, figures.strays(owned), figures.away(owned)
-        _, strays, away = self._named
+        if self._named is None or self._named.owned is not owned:
+            self._named = _Named(
+                owned, figures.strays(owned), figures.away(owned), frozenset(owned.here)
+            )
         self._moved = self.quota.moved
         return ShardReport(
             shard=ShardId(self.live.shard_id),
@@ -107,10 +119,10 @@ class LiveSide:
             clusters=tuple(sorted(session.cluster for session in self.live.sessions())),
             takes_all=owned.domains is None,
             domains=figures.domains(owned),
-            strays=strays,
+            strays=self._named.strays,
             providers=tuple(ProviderLine(*each) for each in sorted(self.providers.items())),
             quota=self.quota.lines(measured.tally),
-            away=away,
+            away=self._named.away,
         )
 
     def settled(self, instruction: str) -> InstructAck | None:
@@ -133,12 +145,14 @@ class LiveSide:
         return await self.holder.carry_out(instruction)
 
     async def hear_grants(self, grants: Sequence[Grant]) -> None:
-        """What it may hold."""
+        """What it may hold. The last report was answered: what it named is known."""
+        if self._named is not None:
+            self._told = self._named.told
         await self.quota.hear(grants, since=self._moved, coming=self.holder.coming)
 
     async def sweep(self) -> None:
         """Let go of what is free to go, and drop what nobody has."""
-        await self.holder.sweep()
+        await self.holder.sweep(self._told)
 
     def _lets_go(self, instruction: Instruction) -> bool:
         """Whether it takes domains away, or narrows a shard that takes everything."""
@@ -159,3 +173,10 @@ class LiveSide:
 
 def _was_listed(provider: ProviderFacts) -> bool:
     return provider.health is Health.ANSWERING or provider.listed_at_s > 0
+
+
+def _missing(published: Published | None) -> tuple[Missing, ...]:
+    """What it is short of; nothing while the machines that may serve it are not known again."""
+    if published is None or published.unlisted:
+        return ()
+    return figures.missing(published.plan)

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from coordinating import EAST, NOW, A, B, C, Desk, a_proposal, a_stray, accepted, handed, invalid
+from mainstay.config.coordinator import RANGES
 from mainstay.coordinator import commands, handover
 from mainstay.coordinator.fleet import Draft
 from mainstay.coordinator.handover import TABLE, Effect, Event, advance
@@ -13,7 +14,7 @@ from mainstay.coordinator.records import SETTLED, MoveState, StrayState
 from mainstay.coordinator.tiers import Tier
 from mainstay.model.coordination import InstructAck, TransferOwnership
 from mainstay.model.errors import IllegalTransition
-from mainstay.model.ids import MachineId, ShardId
+from mainstay.model.ids import ID_LENGTH_MAX, MachineId, ShardId
 
 M1 = MachineId("m1")
 GIVEN = (handed("m1"),)
@@ -86,6 +87,19 @@ class TestMoves:
         assert desk.fleet.moves["m"].settled_at_ns == NOW
         assert desk.fleet.strays[M1].state is StrayState.HELD
         assert dict(desk.fleet.instructions) == {}
+
+    def test_the_largest_move_with_the_longest_names_fits_into_changes(self) -> None:
+        """What a store takes at once is checked by the desk."""
+        desk, long = asked(), "m" * (ID_LENGTH_MAX - 4)
+        most = RANGES["rebalance_machines_max"][1]
+        names = [f"{long}{number:04}" for number in range(int(most))]
+
+        gave = accepted(only(desk, A), *map(handed, names))
+        desk.report(A, domains=(EAST,), acks=(gave,))
+        desk.report(B, strays=tuple(map(a_stray, names)), acks=(accepted(only(desk, B)),))
+
+        assert state_of(desk) is MoveState.DONE
+        assert len(desk.fleet.strays_of(B)) == most
 
     def test_what_it_took_and_lists_leaving_is_recorded_so(self) -> None:
         desk = given()

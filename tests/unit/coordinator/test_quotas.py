@@ -7,6 +7,8 @@ from coordinating import (
     EAST,
     METAL,
     NOW,
+    PROVIDERS,
+    WEST,
     A,
     B,
     C,
@@ -27,6 +29,7 @@ from mainstay.model.coordination import (
     QuotaMoved,
     QuotaOf,
     ReportAck,
+    Stray,
 )
 from mainstay.model.ids import ClusterId, ShardId
 
@@ -277,15 +280,179 @@ class TestMoving:
         heard = self.report(desk, B, 4, 4, domains=(EAST,), acks=(accepted(assign.id),))
         assert heard.grants == (Grant(ON_PLACE, 7, -1),)
 
-    def test_what_a_domain_without_a_next_owner_frees_is_free(self) -> None:
-        desk = self.desk()
+    def unassigned(self, desk: Desk) -> None:
+        """The east is nobody's, with three machines there."""
         desk.do(commands.unassign_domain(desk.fleet, EAST, NOW))
         _, (_, told) = desk.fleet.pending(A)
         ack = replace(accepted(told.id), quota=(QuotaMoved(ON_PLACE, 3),))
-
         self.report(desk, A, 3, 3, acks=(ack,))
 
+    def waiting(self, desk: Desk) -> dict[str, int]:
+        return dict(desk.fleet.quotas[ON_PLACE].waiting)
+
+    def test_what_goes_with_a_domain_without_a_next_owner_waits_with_it(self) -> None:
+        desk = self.desk()
+
+        self.unassigned(desk)
+
         assert self.granted(desk) == {A: 3, B: 4}
+        assert self.waiting(desk) == {"zone=east": 3}
+        assert ask_for(desk, C, 5) == 0
+
+    def test_the_next_owner_of_the_domain_has_it_once_it_has_the_domain(self) -> None:
+        desk = self.desk()
+        self.unassigned(desk)
+        desk.do(commands.assign_domain(desk.fleet, EAST, B, NOW))
+
+        [assign] = self.report(desk, B, 4, 4).instructions
+        assert self.granted(desk) == {A: 3, B: 7}
+        assert self.waiting(desk) == {}
+        heard = self.report(desk, B, 4, 4, domains=(EAST,), acks=(accepted(assign.id),))
+
+        assert heard.grants == (Grant(ON_PLACE, 7, -1),)
+
+    def test_it_waits_again_when_the_next_owner_refuses_the_domain(self) -> None:
+        desk = self.desk()
+        self.unassigned(desk)
+        desk.do(commands.assign_domain(desk.fleet, EAST, B, NOW))
+        [assign] = self.report(desk, B, 4, 4).instructions
+
+        self.report(desk, B, 4, 4, acks=(invalid(assign.id),))
+
+        assert self.granted(desk) == {A: 3, B: 4}
+        assert self.waiting(desk) == {"zone=east": 3}
+
+    def test_an_entitlement_that_is_set_once_more_waits_for_nobody(self) -> None:
+        desk = self.desk()
+        self.unassigned(desk)
+
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10))
+
+        assert ask_for(desk, C, 5) == 3
+
+    def leaving(self) -> Desk:
+        """Machines of the east, which is `b`'s, are still `a`'s."""
+        desk = Desk()
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10))
+        self.report(desk, A, 0, 0, wanted=6)
+        self.report(desk, B, 0, 0, wanted=4)
+        self.report(desk, A, 6, 6, strays=self.strays("m1", "m2"))
+        away = (handed("m1"), handed("m2"))
+        self.report(desk, B, 4, 4, domains=(EAST,), away=away)
+        return desk
+
+    def strays(self, *names: str) -> tuple[Stray, ...]:
+        return tuple(a_stray(name, leaving=True) for name in names)
+
+    def test_a_stray_that_is_let_go_brings_its_quota_to_the_owner_of_its_domain(self) -> None:
+        desk = self.leaving()
+
+        self.report(desk, A, 5, 5, strays=self.strays("m1"))
+        assert self.granted(desk) == {A: 5, B: 5}
+        assert ask_for(desk, C, 5) == 0
+        [take] = self.report(desk, B, 4, 4, domains=(EAST,), away=(handed("m2"),)).instructions
+        took = self.report(
+            desk, B, 4, 4, domains=(EAST,), away=(handed("m1"),), acks=(accepted(take.id),)
+        )
+
+        assert took.grants == (Grant(ON_PLACE, 5, -1),)
+
+    def test_no_more_goes_along_than_there_are_machines_and_the_rest_is_free(self) -> None:
+        desk = self.leaving()
+
+        self.report(desk, A, 2, 2, strays=self.strays("m1"))
+
+        assert self.granted(desk) == {A: 2, B: 5}
+        assert ask_for(desk, C, 5) == 3
+
+    def test_nothing_goes_along_with_a_machine_that_is_gone(self) -> None:
+        desk = self.leaving()
+
+        self.report(desk, A, 6, 6, strays=self.strays("m1"))
+
+        assert self.granted(desk) == {A: 6, B: 4}
+
+    def test_what_a_stray_brings_waits_where_nobody_owns_its_domain(self) -> None:
+        desk = self.leaving()
+        desk.do(commands.unassign_domain(desk.fleet, EAST, NOW))
+        [(_, told)] = desk.fleet.pending(B)
+        self.report(desk, B, 4, 4, acks=(accepted(told.id),))
+
+        self.report(desk, A, 4, 4)
+
+        assert self.granted(desk) == {A: 4, B: 4}
+        assert self.waiting(desk) == {"zone=east": 2}
+
+    def test_what_the_owner_of_the_domain_will_not_take_waits_and_is_offered_with_its_quota(
+        self,
+    ) -> None:
+        desk = self.leaving()
+        self.report(desk, A, 5, 5, strays=self.strays("m1"))
+        [take] = self.report(desk, B, 4, 4, domains=(EAST,), away=(handed("m2"),)).instructions
+
+        away = (handed("m1"), handed("m2"))
+        self.report(desk, B, 4, 4, domains=(EAST,), away=away, acks=(invalid(take.id),))
+        assert self.waiting(desk) == {"zone=east": 1}
+        more = (ProviderLine(METAL, "metal:1"), ProviderLine("other", "other:1"))
+        self.report(desk, B, 4, 4, domains=(EAST,), away=away, providers=more)
+
+        assert self.waiting(desk) == {}
+        assert self.granted(desk) == {A: 5, B: 5}
+
+    def test_a_shard_that_is_removed_leaves_its_quota_to_whoever_has_its_machines(self) -> None:
+        desk = self.leaving()
+
+        desk.do(removal.remove_shard(desk.fleet, B, NOW))
+        assert self.granted(desk) == {A: 6}
+        assert self.waiting(desk) == {"": 4}
+        assert ask_for(desk, C, 5) == 0
+        desk.do(commands.assign_domain(desk.fleet, EAST, C, NOW))
+        desk.report(C, domains=(EAST,), quota=(QuotaLine(ON_PLACE, 0, 3, 3),))
+
+        assert self.granted(desk) == {A: 6, C: 3}
+        assert self.waiting(desk) == {"": 1}
+
+    def test_a_shard_without_machines_that_is_removed_leaves_nothing_behind(self) -> None:
+        desk = Desk()
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10))
+        self.report(desk, A, 0, 0, wanted=6)
+
+        desk.do(removal.remove_shard(desk.fleet, A, NOW))
+
+        assert (self.granted(desk), self.waiting(desk)) == ({}, {})
+
+    def test_a_shard_that_is_narrowed_leaves_quota_to_whoever_has_the_rest(self) -> None:
+        desk = Desk()
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10))
+        self.report(desk, A, 0, 0, wanted=10, takes_all=True, providers=PROVIDERS)
+        desk.do(commands.assign_domain(desk.fleet, EAST, A, NOW))
+        [(_, told)] = desk.fleet.pending(A)
+        ack = replace(accepted(told.id), quota=(QuotaMoved(ON_PLACE, 4),))
+
+        self.report(desk, A, 6, 6, domains=(EAST,), acks=(ack,))
+
+        assert self.waiting(desk) == {"": 4}
+        assert ask_for(desk, B, 5) == 0
+
+    def test_of_a_domain_that_its_shard_has_lost_all_that_it_holds_less_waits(self) -> None:
+        desk = self.desk()
+
+        self.report(desk, A, 1, 1)
+
+        assert self.waiting(desk) == {"zone=east": 5}
+
+    def test_what_was_no_longer_its_own_to_give_leaves_its_quota_to_who_has_it(self) -> None:
+        desk = self.desk()
+        [(_, told)] = desk.fleet.pending(A)
+        gave = replace(accepted(told.id, handed("m1", WEST)), quota=(QuotaMoved(ON_PLACE, 1),))
+        desk.report(B, domains=(WEST,), quota=(QuotaLine(ON_PLACE, 4, 4, 0),))
+
+        self.report(desk, A, 5, 5, domains=(EAST,), acks=(gave,))
+
+        assert self.waiting(desk) == {"zone=west": 1}
+        desk.report(B, domains=(WEST,), quota=(QuotaLine(ON_PLACE, 4, 5, 0),))
+        assert self.granted(desk) == {A: 5, B: 5}
+        assert self.waiting(desk) == {}
 
     def test_a_quota_that_nobody_limits_any_more_moves_nowhere(self) -> None:
         desk = self.desk()

@@ -51,7 +51,7 @@ class TestRemoving:
         assert A not in desk.fleet.shards
         assert [*desk.fleet.domains] == [WEST]
         assert dict(desk.fleet.clusters) == {}
-        assert desk.fleet.quotas[WEB] == QuotaRecord(entitled=9, granted={})
+        assert desk.fleet.quotas[WEB] == QuotaRecord(entitled=9, granted={}, waiting={"": 4})
         assert desk.fleet.pending(A) == []
 
     def test_its_strays_go_to_the_owners_of_their_domains(self) -> None:

@@ -1,7 +1,7 @@
 """The uplink of a whole shard: what it reports, what reaches the shard, what survives a kill."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -165,6 +165,43 @@ def test_a_domain_is_not_let_go_of_before_it_is_known_what_serves_there(tmp_path
                 report = fleet.heard[-1][1]
                 assert report.domains == ()
                 assert {stray.machine for stray in report.strays} == serving
+
+    run(scenario())
+
+
+def test_a_stray_is_not_let_go_of_before_a_report_that_named_it_was_answered(
+    tmp_path: Path,
+) -> None:
+    """Its quota would be anybody's before its next owner has it."""
+
+    async def scenario() -> None:
+        fleet = Fleet(instruction("a", AssignDomain(domain=HERE)))
+        async with sims(a_provider(slots=0, idle=3)) as providers:
+            async with led(tmp_path, providers, fleet) as whole, whole.cluster() as web:
+                web.ask_for(2)
+                await asyncio.sleep(40)
+                fleet.pending["u"] = instruction("u", UnassignDomain(domain=HERE), sequence=2)
+                await until(lambda: not whole.assembled.holder.owned.domains)
+                kept = set(whole.assembled.holder.owned.here)
+                assert len(kept) == 2
+                fleet.answers = never
+                web.ask_for(0)
+                await asyncio.sleep(500)
+                assert whole.machines(State.CONFIGURED) == []
+                assert set(whole.assembled.holder.owned.here) == kept
+
+                fleet.answers = None
+                await asyncio.sleep(120)
+                assert whole.assembled.holder.owned.here == {}
+                named = [{each.machine for each in said.strays} for _, said in fleet.heard]
+                assert kept in named
+
+    async def until(done: Callable[[], bool]) -> None:
+        for _ in range(1_000):
+            if done():
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("never")
 
     run(scenario())
 

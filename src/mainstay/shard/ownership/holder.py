@@ -24,7 +24,7 @@ from mainstay.shard.ownership.keeping import Keeping, OwnershipTools
 from mainstay.shard.ownership.leaving import Leaving
 from mainstay.shard.ownership.owned import Done, Owned, finished, heard
 from mainstay.shard.ownership.standing import Standing
-from mainstay.shard.ownership.strays import Strays
+from mainstay.shard.ownership.strays import Strays, Told
 
 AnswerT = TypeVar("AnswerT")
 
@@ -70,9 +70,12 @@ class Holder:
         """Remember a higher term; durable when this returns."""
         await self._whole(self._hear_term(term))
 
-    async def sweep(self) -> None:
-        """Let go of what is free to go, drop what is gone, drain what is promised. Often."""
-        await self._whole(self._sweep())
+    async def sweep(self, told: Told | None = None) -> None:
+        """Let go of what is free to go, drop what is gone, drain what is promised. Often.
+
+        Of strays only those that a coordinator was `told` of are let go; None: nobody is told.
+        """
+        await self._whole(self._sweep(told))
 
     async def _whole(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
         """To its end, whatever becomes of who waits: a change that is half made is worse."""
@@ -133,10 +136,10 @@ class Holder:
     async def _hear_term(self, term: int) -> None:
         await self._keeping.keep(heard(self.owned, term))
 
-    async def _sweep(self) -> None:
+    async def _sweep(self, told: Told | None) -> None:
         await self._keeping.make_sure()
         await self._keeping.remember()
         self._leaving.sweep()
         await self._leaving.retire()
-        await self._strays.sweep()
+        await self._strays.sweep(told)
         await self._draining.sweep()

@@ -19,7 +19,7 @@ from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.batch import Shape
 from mainstay.model.coordination import Domain, Handed, QuotaMoved, Stray
 from mainstay.model.errors import MainstayError
-from mainstay.model.ids import MachineId, ShardId
+from mainstay.model.ids import ClusterId, MachineId, ShardId
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.runtime.aside import Aside
@@ -173,9 +173,11 @@ class Keeping:
     ) -> Parted:
         """Take in hand what is free; the rest serves or is on its way, and is kept until it is.
 
-        With the `uncounted` no quota goes: others have them, and theirs.
+        With the `uncounted` no quota goes: others have them, and theirs. Those that serve none of
+        our clusters serve theirs, and go too.
         """
         tools = self._tools
+        ours = self._clusters() if uncounted else None
         places = Counter[Place]()
         free: list[Handed] = []
         kept: list[Stray] = []
@@ -185,12 +187,20 @@ class Keeping:
             record = tools.inventory.machine(name)
             source = tools.inventory.source(name)
             domain = domain_by(keys, record.profile)
-            if self.is_free(record) and tools.ledger.take(name):
+            is_theirs = name in uncounted and ours is not None and record.cluster not in ours
+            if (is_theirs or self.is_free(record)) and tools.ledger.take(name):
                 free.append(Handed(name, source, domain))
                 places.update(() if name in uncounted else self.counts_for([name]))
             else:
                 kept.append(Stray(name, source, domain, leaving=True))
         return Parted(tuple(free), tuple(kept), places)
+
+    def _clusters(self) -> frozenset[ClusterId | None] | None:
+        """The clusters that ask us, and none; None before the first cycle."""
+        published = self._tools.published()
+        if published is None:
+            return None
+        return frozenset({None, *(need.cluster for need in published.plan.needs)})
 
     async def let_go(self, machines: Sequence[MachineId], why: str) -> None:
         """Forget machines in hand that are no longer ours. Nobody lost them: nobody is told."""

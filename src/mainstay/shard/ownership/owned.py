@@ -256,6 +256,13 @@ def dropped(owned: Owned, machines: Collection[MachineId]) -> Owned:
     return dataclasses.replace(owned, here=here)
 
 
+def strayed(owned: Owned, machines: Iterable[Stray]) -> Owned:
+    """With these as strays, where they lie by now."""
+    return dataclasses.replace(
+        owned, here={**owned.here, **{stray.machine: stray for stray in machines}}
+    )
+
+
 def finished(owned: Owned, done: Done) -> Owned:
     """With what became of an instruction; nothing is promised for it any more."""
     others = tuple(each for each in owned.done if each.instruction != done.instruction)

@@ -182,7 +182,7 @@ class HeldQuota:
         if any(target >= 0 for _, _, target in grants):
             snapshot = self._snapshot()
             used = await self._aside(lambda: counted(used_of(snapshot)))
-        before, new = numbers(self._held), self._after(grants, used, since)
+        before, new = numbers(self._held), self._after(grants, used, since, coming)
         if new != self._held:
             await self._keep(new)
         after, usable, published = numbers(new), numbers(self._usable), self._published()
@@ -240,8 +240,13 @@ class HeldQuota:
         )
 
     def _after(
-        self, grants: Sequence[Grant], used: Mapping[QuotaOf, int], since: Mapping[QuotaOf, int]
+        self,
+        grants: Sequence[Grant],
+        used: Mapping[QuotaOf, int],
+        since: Mapping[QuotaOf, int],
+        coming: Collection[str],
     ) -> Quota:
+        """What machines will use that are coming and not counted is not given back."""
         held = numbers(self._held)
         for of, granted, target in grants:
             if granted == UNLIMITED:
@@ -249,7 +254,8 @@ class HeldQuota:
                 continue
             granted_now = max(0, granted - self._moved[of] + since.get(of, 0))
             now = held.get(of, granted_now)
-            if 0 <= target < now and self._knows_all():
+            awaited = of.kind is QuotaKind.PLACE and of.name in coming
+            if 0 <= target < now and self._knows_all() and not awaited:
                 held[of] = min(max(target, used.get(of, 0)), now)
             else:
                 held[of] = max(now, granted_now)
