@@ -95,6 +95,7 @@ def test_what_the_needs_above_claim_first_is_what_they_claim_in_a_whole_decision
             if not ground._has_head or plan.demand.quota != NO_QUOTA:
                 continue
             found = ground._outcome(plan.walk.asked, memory.gang_ages, NO_QUOTA)
+            assert found is not None
             assert found.owner.tolist() == whole.owner.tolist(), f"seed {seed}, place {place}"
             met["given up"] += bool(ground._head.given_up)
             met["compared"] += 1

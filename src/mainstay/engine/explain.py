@@ -10,17 +10,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.barred import barred_rows
-from mainstay.engine.certificate import Group, How, NeedCertificate, Step
+from mainstay.engine.certificate import Filter, How, NeedCertificate, Step
 from mainstay.engine.doings import ACQUISITIONS, DRAINS, Doings, doings, with_ref
 from mainstay.engine.funnel import Reach, count, holders, nearest
-from mainstay.engine.lookup import Topic, group_of, row_of, told_at, topic_of
+from mainstay.engine.lookup import Topic, group_of, row_of, topic_of
 from mainstay.engine.plan import Plan, Unmet
-from mainstay.engine.relax import relaxations
+from mainstay.engine.relax import Enough, Tried, relaxations
 from mainstay.engine.usage import Use, cluster_use, is_free, machines_by_state
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.assignment import NeedRef
@@ -31,18 +32,84 @@ from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """A certificate, and the rows of the machines on which it depends when that changes."""
+
+    certificate: NeedCertificate
+    serving: Mapping[How, Rows]
+    """Who counts for the need, by how."""
+
+    coming: Rows
+    """On their way to be Idle, for nobody: only their state keeps them from the need."""
+
+    coming_is_enough: bool
+    """Whether these would cover what is missing."""
+
+    barred: Rows
+    """Only that they are barred keeps these from it."""
+
+    is_cut: bool = False
+    """Whether not all changes were tried."""
+
+
 def explain_need(plan: Plan, which: int | NeedRef, *, relax: bool = True) -> NeedCertificate:
     """Why a need is not served, or by what it is; named by its place in the plan or by its ref."""
+    return examine_need(plan, which, relax=relax).certificate
+
+
+def examine_need(
+    plan: Plan, which: int | NeedRef, *, relax: bool = True, enough: Enough | None = None
+) -> Examined:
+    """The same with the machines behind it; no more changes are tried once it is enough."""
     about = topic_of(plan, which)
-    missing = about.missing
-    reach = Reach(about) if missing else None
+    reach = Reach(about) if about.missing else None
+    serving, tried = _serving(about), Tried(())
+    if relax and reach is not None:
+        tried = relaxations(reach) if enough is None else relaxations(reach, enough)
+    certificate = _certificate(about, reach, serving, tried)
+    if reach is None:
+        none: Rows = np.empty(0, dtype=np.intp)
+        return Examined(
+            certificate=certificate,
+            serving=serving,
+            coming=none,
+            coming_is_enough=False,
+            barred=none,
+        )
+    coming = _kept_away_by(reach, Filter.STATE) & np.isin(reach.state, _TO_IDLE)
+    return Examined(
+        certificate=certificate,
+        serving=serving,
+        coming=reach.rows[coming],
+        coming_is_enough=covers(reach.capacity(coming), about.missing),
+        barred=reach.rows[_kept_away_by(reach, Filter.BARRED)],
+        is_cut=tried.is_cut,
+    )
+
+
+_TO_IDLE: Final = (State.CREATING, State.DRAINING)
+
+
+def _kept_away_by(reach: Reach, filter_: Filter) -> NDArray[np.bool_]:
+    """The machines that fail this filter and no other."""
+    sieve = reach.first(filter_)
+    if sieve is None:
+        return np.zeros(len(reach.rows), dtype=np.bool_)
+    return reach.only(sieve) & ~sieve.passes
+
+
+def _certificate(
+    about: Topic, reach: Reach | None, serving: Mapping[How, Rows], tried: Tried
+) -> NeedCertificate:
+    missing, snapshot = about.missing, about.plan.snapshot
     steps = () if reach is None else count(reach)
     return NeedCertificate(
         place=about.place,
         need=about.need,
         gangs=tuple(gang.ref for gang in about.gangs),
         verdict=None if about.told is None else about.told.reason,
-        serving=_serving(about),
+        serving={how: group_of(snapshot, rows) for how, rows in serving.items()},
         missing=missing,
         domain=_domain(about) if reach is None else reach.domain,
         funnel=steps,
@@ -50,7 +117,7 @@ def explain_need(plan: Plan, which: int | NeedRef, *, relax: bool = True) -> Nee
         emptied=next((place for place, step in enumerate(steps) if not step.left), None),
         holders=() if reach is None else holders(reach),
         nearest=None if reach is None else nearest(reach),
-        relaxations=relaxations(reach) if relax and reach is not None else (),
+        relaxations=tried.relaxations,
     )
 
 
@@ -71,7 +138,7 @@ _BY_STATE: Mapping[How, State] = {
 }
 
 
-def _serving(about: Topic) -> dict[How, Group]:
+def _serving(about: Topic) -> dict[How, Rows]:
     """Who counts for a need, by how; ways in which nobody does are left out."""
     plan, snapshot = about.plan, about.plan.snapshot
     claimed: Rows = np.flatnonzero(plan.owner == about.place)
@@ -88,7 +155,7 @@ def _serving(about: Topic) -> dict[How, Group]:
         found[How.PROVISION] = staying[state == State.SPECULATIVE]
     for how, kind in ((How.RECLAIM, ActionKind.RECLAIM), (How.PREEMPT, ActionKind.PREEMPT)):
         found[how] = actions.for_needs(named, [kind])
-    return {how: group_of(snapshot, found[how]) for how in How if len(found.get(how, ()))}
+    return {how: found[how] for how in How if len(found.get(how, ()))}
 
 
 class Standing(Enum):
@@ -270,31 +337,38 @@ class ClusterReport:
 
 def explain_cluster(plan: Plan, cluster: ClusterId) -> ClusterReport:
     """What a cluster asks, holds and may hold."""
-    known = {*plan.snapshot.clusters[1:], *plan.demand.heard, *(n.cluster for n in plan.needs)}
+    known = {*plan.snapshot.clusters[1:], *plan.demand.heard, *plan.walk.asked.clusters}
     if cluster not in known:
         shown = cluster if is_id(cluster) else repr(cluster[:80])
         raise Rejected(f"no cluster {shown} in the plan; it has neither machines nor needs")
-    told = told_at(plan)
-    verdicts = Counter(
-        told[place].reason if place in told else None
-        for place, need in enumerate(plan.needs)
-        if need.cluster == cluster
-    )
+    short = Counter(each.reason for each in plan.unsatisfied if each.need.cluster == cluster)
+    satisfied = int(np.count_nonzero(of_cluster(plan, cluster))) - short.total()
+    verdicts: dict[Unmet | None, int] = dict(short.items())
+    if satisfied:
+        verdicts[None] = satisfied
     return ClusterReport(
         cluster=cluster,
         heard=cluster in plan.demand.heard,
-        needs=dict(verdicts),
+        needs=verdicts,
         machines=machines_by_state(plan.snapshot, cluster),
         actions=_actions_of(plan, cluster),
         quota=cluster_use(plan, cluster),
     )
 
 
+def of_cluster(plan: Plan, cluster: ClusterId) -> NDArray[np.bool_]:
+    """Which needs of a plan, by place, are of a cluster."""
+    walk = plan.walk
+    named = np.array([name == cluster for name in walk.asked.clusters], dtype=np.bool_)
+    found: NDArray[np.bool_] = named[walk.cluster]
+    return found
+
+
 def _actions_of(plan: Plan, cluster: ClusterId) -> dict[ActionKind, int]:
     """What is acquired for a cluster, and what is drained there."""
     found, snapshot = doings(plan), plan.snapshot
-    of_cluster = np.array([*(n.cluster == cluster for n in plan.needs), False], dtype=np.bool_)
+    asking = np.append(of_cluster(plan, cluster), np.False_)
     is_own = np.array([name == cluster for name in snapshot.clusters], dtype=np.bool_)
-    chosen = found.are(ACQUISITIONS) & of_cluster[found.place]
+    chosen = found.are(ACQUISITIONS) & asking[found.place]
     chosen |= found.are(DRAINS) & is_own[snapshot.cluster[found.row]]
     return Doings(found.kind[chosen], found.row[chosen], found.place[chosen]).counts()

@@ -6,7 +6,7 @@ not found is not claimed to be impossible. The number of decisions is bounded by
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -48,16 +48,43 @@ _JOINED_MAX: Final = 8
 """So many values at most are added to one requirement."""
 
 
+Enough = Callable[[], bool]
+"""Whether no more changes are to be tried: nobody waits for the rest."""
+
+
+def _never() -> bool:
+    return False
+
+
+class Tried(NamedTuple):
+    """What was found."""
+
+    relaxations: tuple[Relaxation, ...]
+    """At most one per way to relax, the smallest first."""
+
+    is_cut: bool = False
+    """Whether changes were left out because it was enough."""
+
+
 class Bench:
     """Tries changes and keeps what admits the need."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: Topic, enough: Enough = _never) -> None:
         self.ground = Ground(topic)
+        self._enough = enough
         self._last: Relaxation | None = None
         self.found: list[Relaxation] = []
+        self.is_cut = False
+
+    def is_over(self) -> bool:
+        """Whether no more is to be tried; that it was asked means that something was left out."""
+        self.is_cut = self.is_cut or self._enough()
+        return self.is_cut
 
     def admits(self, change: Change) -> bool:
-        """Whether the need is admitted under a change."""
+        """Whether the need is admitted under a change; not when it is not tried."""
+        if self.is_over():
+            return False
         trial = self.ground.attempt(change)
         if trial is not None:
             self._last = trial
@@ -79,19 +106,19 @@ class Bench:
         return False
 
 
-def relaxations(reach: Reach) -> tuple[Relaxation, ...]:
-    """At most one per way to relax, the smallest first; takes DECISIONS_MAX decisions at most."""
-    bench = Bench(reach.topic)
+def relaxations(reach: Reach, enough: Enough = _never) -> Tried:
+    """Try changes, the smallest first, until it is enough; DECISIONS_MAX decisions at most."""
+    bench = Bench(reach.topic, enough)
     bench.keep_first(_as_it_is(reach))
     bench.keep_first(SoftSpread() for _ in range(reach.has_hard_spread))
     _requirements(reach, bench)
     bench.keep_first(_smaller_unit(reach))
     _fewer(reach, bench)
-    bench.keep_first(_more_quota(reach, bench.ground))
+    bench.keep_first(_more_quota(reach, bench))
     _higher_priority(reach, bench)
     order = {kind: place for place, kind in enumerate(CHANGES)}
     found = sorted(bench.found, key=lambda r: (order[type(r.change)], r.price_per_hour))
-    return tuple(found)
+    return Tried(tuple(found), bench.is_cut)
 
 
 def _as_it_is(reach: Reach) -> Iterator[Change]:
@@ -228,11 +255,11 @@ def largest(
     return admitted, refused
 
 
-def _more_quota(reach: Reach, ground: Ground) -> Iterator[Change]:
+def _more_quota(reach: Reach, bench: Bench) -> Iterator[Change]:
     """As many more as would be used if there were no limit: one decision to learn that number."""
-    if not reach.is_limited:
+    if not reach.is_limited or bench.is_over():
         return
-    change = ground.quota_used()
+    change = bench.ground.quota_used()
     if change.machines or change.slots:
         yield change
 

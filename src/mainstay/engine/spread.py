@@ -1,7 +1,7 @@
 """Spread: machines of one need lie evenly over the values of a topology key."""
 
 from collections import Counter
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class _Spreader:
         self.missing: list[int] = missing.tolist()
         self._skew = max(1, spread.max_skew)
         self._added: dict[int, list[int]] = {}
+        self._helps: dict[int, bool] = {}
+        """By shape class; true until something more is no longer missing."""
+
+        self._shape_of, self._owner_of = world.snapshot.shape.item, world.owner.item
         self._queues = {
             state: {
                 value: _Queue(shelf)
@@ -67,6 +71,8 @@ class _Spreader:
         }
         self._counts = self._credited(spread.topology_key)
         for state, queues in self._queues.items():
+            for queue in queues.values():
+                self._begin(queue)
             self._queues[state] = {v: queue for v, queue in queues.items() if self._move_on(queue)}
             self._counts.update(dict.fromkeys(self._queues[state], 0))  # adds nothing to a count
         self._with_count = Counter(self._counts.values())
@@ -83,13 +89,14 @@ class _Spreader:
         full: dict[int, list[str]] = {}
         """Values that may take no more for now, by their count."""
         while heads and any(self.missing):
-            cost, value = heappop(heads)
+            cost, value = heads[0]
             queue, count = queues[value], self._counts[value]
             if not self._move_on(queue):
-                continue
-            if queue.cost > cost:
-                heappush(heads, (queue.cost, value))
+                heappop(heads)
+            elif queue.cost > cost:
+                heapreplace(heads, (queue.cost, value))
             elif count >= self._least + self._skew:
+                heappop(heads)
                 full.setdefault(count, []).append(value)
             else:
                 machine = queue.row
@@ -98,10 +105,8 @@ class _Spreader:
                     taken.append(machine)
                     self._lower(machine)
                     if self._count(value):
-                        reopened = full.pop(self._least + self._skew - 1, [])
-                        for one in reopened:
+                        for one in full.pop(self._least + self._skew - 1, ()):
                             heappush(heads, (queues[one].cost, one))
-                heappush(heads, (cost, value))
         return taken
 
     def _count(self, value: str) -> bool:
@@ -117,7 +122,10 @@ class _Spreader:
 
     def _lower(self, machine: int) -> None:
         pairs = zip(self.missing, self._adds(machine), strict=True)
-        self.missing = [max(0, want - add) for want, add in pairs]
+        left = [want - add if want > add else 0 for want, add in pairs]
+        if left.count(0) != self.missing.count(0):
+            self._helps.clear()
+        self.missing = left
 
     def _credited(self, key: str) -> Counter[str]:
         """How many machines lie in each value already."""
@@ -133,23 +141,33 @@ class _Spreader:
         return [self._world.bound(cluster, state).rows for state in states]
 
     def _adds(self, machine: int) -> list[int]:
-        shape = self._world.snapshot.shape.item(machine)
+        shape = self._shape_of(machine)
         if shape not in self._added:
             self._added[shape] = self._world.adds(self._row)[shape].tolist()
         return self._added[shape]
 
-    def _helps(self, machine: int) -> bool:
-        pairs = zip(self.missing, self._adds(machine), strict=True)
-        return any(want and add for want, add in pairs)
+    def _is_of_help(self, machine: int) -> bool:
+        shape = self._shape_of(machine)
+        known = self._helps.get(shape)
+        if known is None:
+            pairs = zip(self.missing, self._adds(machine), strict=True)
+            known = self._helps[shape] = any(want and add for want, add in pairs)
+        return known
+
+    def _begin(self, queue: _Queue) -> None:
+        """Past what is claimed; nobody claims anything while one need is served."""
+        shelf, rows = queue.shelf, queue.shelf.rows
+        while shelf.first < len(rows) and self._owner_of(rows[shelf.first]) >= 0:
+            shelf.first += 1
+        queue.at = shelf.first
 
     def _move_on(self, queue: _Queue) -> bool:
         """To the next machine that is unclaimed and helps; whether there is one."""
-        owner, rows, shelf = self._world.owner, queue.shelf.rows, queue.shelf
-        while shelf.first < len(rows) and owner[rows[shelf.first]] >= 0:
-            shelf.first += 1
-        queue.at = max(queue.at, shelf.first)
-        while queue.at < len(rows):
-            if owner[rows[queue.at]] < 0 and self._helps(rows[queue.at]):
+        rows, at = queue.shelf.rows, queue.at
+        while at < len(rows):
+            if self._owner_of(rows[at]) < 0 and self._is_of_help(rows[at]):
+                queue.at = at
                 return True
-            queue.at += 1
+            at += 1
+        queue.at = at
         return False

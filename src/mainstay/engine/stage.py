@@ -15,7 +15,7 @@ from mainstay.engine.lanes import is_short
 from mainstay.engine.plan import Plan
 from mainstay.engine.quota import NO_QUOTA
 from mainstay.engine.rows import Mask, Walk
-from mainstay.engine.world import NOBODY, World
+from mainstay.engine.world import World
 from mainstay.model.assignment import NeedRef
 
 
@@ -60,13 +60,13 @@ class Stage(World):
                 more[code, column[name]] = amount
         self.asked = asked
         self.amounts = np.concatenate([self.amounts, more])
-        self.owner.fill(NOBODY)
-        self._gangs.clear()
-        self.gang_of_assignment.fill(NOBODY)
+        self.start_over()
+
+    @override
+    def start_over(self) -> None:
+        """As ever; and no gang has given up anything."""
+        super().start_over()
         self.given_up.clear()
-        for shelves in self._shelves.values():
-            for shelf in shelves.values():
-                shelf.first = 0
 
 
 @dataclass(frozen=True, slots=True)

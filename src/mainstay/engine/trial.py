@@ -4,7 +4,7 @@ The plain form, a whole decision for each change, is tests/oracles/plain_trial.p
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -30,12 +30,13 @@ from mainstay.engine.certificate import (
 )
 from mainstay.engine.cover import cover
 from mainstay.engine.domains import domain_sums
+from mainstay.engine.exchange import with_exchange
 from mainstay.engine.lanes import is_short
 from mainstay.engine.lookup import Topic, group_of, wanted
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Memory, Plan
-from mainstay.engine.preempt import preempt
 from mainstay.engine.quota import NO_QUOTA, Place, Quota
+from mainstay.engine.refused import preempt_unless_refused
 from mainstay.engine.rows import Mask, Matrix, Walk
 from mainstay.engine.stage import Head, Stage
 from mainstay.engine.usage import cluster_use, in_place, is_free
@@ -67,16 +68,6 @@ class Outcome:
         """The needs that are not admitted."""
         return {self.walk.need_at(p).ref for p in np.flatnonzero(is_short(self.missing)).tolist()}
 
-    def places_of(self, sources: Iterable[Need]) -> list[int]:
-        """Where these very rows of demand are, as they are or folded."""
-        wanted_rows = {id(source) for source in sources}
-        at = np.array([id(n) in wanted_rows for n in self.walk.asked.needs], dtype=np.bool_)
-        sure = (self.walk.need >= 0) & at[self.walk.need]
-        for number, members in enumerate(self.walk.members):
-            if at[members].any():
-                sure[self.walk.need == -1 - number] = True
-        return np.flatnonzero(sure).tolist()
-
     def named(self, refs: set[NeedRef]) -> Mask:
         """Which needs, by place, have one of these names."""
         walk = self.walk
@@ -86,6 +77,19 @@ class Outcome:
         for place in np.flatnonzero(found).tolist():
             found[place] = walk.need_at(place).ref in refs
         return found
+
+
+def places_of(walk: Walk, sources: Iterable[Need]) -> list[int]:
+    """Where these very rows of demand are in a walk, as they are or folded."""
+    wanted_rows = {id(source) for source in sources}
+    if not wanted_rows:
+        return []
+    at = np.array([id(n) in wanted_rows for n in walk.asked.needs], dtype=np.bool_)
+    sure = (walk.need >= 0) & at[walk.need]
+    for number, members in enumerate(walk.members):
+        if at[members].any():
+            sure[walk.need == -1 - number] = True
+    return np.flatnonzero(sure).tolist()
 
 
 class Ground:
@@ -116,8 +120,10 @@ class Ground:
         ages = dict(self._memory.gang_ages)
         if isinstance(change, Wait):
             ages.pop(self._topic.need.ref, None)
-        outcome = self._outcome(asked, ages, _quota(self._topic, change))
-        places = outcome.places_of(sources)
+        outcome = self._outcome(asked, ages, _quota(self._topic, change), sources)
+        if outcome is None:
+            return None
+        places = places_of(outcome.walk, sources)
         if is_short(outcome.missing[places]).any():
             return None
         return self._relaxation(change, outcome, places)
@@ -144,16 +150,27 @@ class Ground:
         total, _ = domain_sums(world.domains(keys), world.alloc, counts)
         return not (total >= asked).all(axis=1).any()
 
-    def _outcome(self, asked: Asked, ages: Mapping[NeedRef, int], quota: Quota) -> Outcome:
+    def _outcome(
+        self,
+        asked: Asked,
+        ages: Mapping[NeedRef, int],
+        quota: Quota,
+        sources: Sequence[Need] = (),
+    ) -> Outcome | None:
+        """What a decision comes to; None once it is known that these rows are not admitted."""
         plan, world = self._topic.plan, self._stage
         head = self._head if self._has_head and quota == NO_QUOTA else None
         world.begin(asked)
         walk = normalize(world, plan.walk)
-        if head is not None and head.holds(walk):
+        if head is not None and self._keeps_names(walk) and head.holds(walk):
             coverage = head.go_on(world, walk, self._parked(walk, ages))
         else:
             coverage = cover(world, walk, self._parked(walk, ages), quota, plan.kinds)
-        takings = preempt(world, coverage, plan.demand.heard)
+        coverage = with_exchange(world, coverage, quota)
+        about = places_of(walk, sources)
+        takings = preempt_unless_refused(world, coverage, plan.demand.heard, about)
+        if takings is None:
+            return None
         drained = [*takings.victims, *takings.excess.items()]
         return Outcome(
             walk=walk,
@@ -177,13 +194,14 @@ class Ground:
 
     @property
     def _has_head(self) -> bool:
-        """Whether the needs above this one claim the same whatever it asks for.
+        """Whether the needs above this one claim the same whatever it asks for."""
+        return not self._topic.gangs and self._above > 0
 
-        Not when it is a gang: under another name it no longer keeps what it had.
-        """
-        topic = self._topic
-        is_plain = not topic.gangs and not topic.need.profile.same_keys
-        return is_plain and self._above > 0
+    def _keeps_names(self, walk: Walk) -> bool:
+        """Whether the gangs are the same: under another name one no longer keeps what it had."""
+        if not self._topic.need.profile.same_keys:
+            return True
+        return {*walk.gang_refs.values()} == {*self._topic.plan.walk.gang_refs.values()}
 
     @cached_property
     def _above(self) -> int:
@@ -221,6 +239,8 @@ class Ground:
         cluster = topic.need.cluster
         others = {c: held for c, held in quota.machines.items() if c != cluster}
         outcome = self._outcome(self._asked, self._memory.gang_ages, Quota(others, {}))
+        if outcome is None:
+            raise AssertionError("nobody was named who could be refused")
         held = quota.machines.get(cluster)
         more = 0 if held is None else self._machines_used(outcome, cluster) - held
         slots = {

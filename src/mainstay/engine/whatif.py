@@ -46,6 +46,21 @@ class Selector:
     states: frozenset[State] = frozenset()
     sources: frozenset[str] = frozenset()
 
+    @property
+    def told(self) -> str:
+        """In words, for a refusal."""
+        parts = [
+            f"{each.key} {each.operator.name} {' or '.join(each.values)}"
+            for each in self.requirements
+        ]
+        for name, values in (
+            ("capacity type", self.capacity_types), ("state", self.states),
+            ("provider", self.sources),
+        ):  # fmt: skip
+            if values:
+                parts.append(f"{name} {' or '.join(sorted(map(str, values)))}")
+        return " and ".join(parts) or "anything"
+
 
 @dataclass(frozen=True, slots=True)
 class ZoneLost:
@@ -187,7 +202,7 @@ def _selected(snapshot: Snapshot, which: Selector) -> Rows:
         chosen = chosen & named[snapshot.source]
     rows = np.flatnonzero(chosen & (snapshot.state != State.UNSPECIFIED))
     if not len(rows):
-        raise Rejected(f"no machine is meant by {which}; name values that machines have")
+        raise Rejected(f"no machine has {which.told}; name values that machines have")
     return rows
 
 

@@ -12,10 +12,12 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from mainstay.model.action import ActionKind
+from mainstay.model.profile import CapacityType
 from mainstay.shard.events import EVENTS, Event
 from mainstay.shard.facts import Health, ProviderFacts
 from mainstay.shard.figures import Figures
 from mainstay.shard.metric_rows import PREFIX, ROWS, CyclePart, MetricKind
+from mainstay.shard.money.account import NANO, ClassRate
 from mainstay.shard.outcomes import Disposition, Outcome
 
 WORDS_MAX: Final = 100
@@ -37,6 +39,7 @@ class Standing:
     shadowing: bool = False
     acting: bool = True
     ready: bool = False
+    unlisted: int = 0
     epoch: int = 0
     queue_depth: Mapping[str, int]
     in_flight: Mapping[str, int]
@@ -117,6 +120,14 @@ class ShardMetrics:
         self._show("shortfalls_aged", {(b.value,): n for b, n in figures.shortfalls_aged.items()})
         self._gauges["shortfalls"].set(figures.shortfalls)
 
+    def observe_money(self, rates: Mapping[CapacityType, ClassRate]) -> None:
+        """What each capacity class costs now, in nano-dollars per hour."""
+        for name in ("spend", "waste", "saving"):
+            self._show(
+                f"{name}_dollars_per_hour",
+                {(str(of),): getattr(rate, name) / NANO for of, rate in rates.items()},
+            )
+
     def observe_standing(self, standing: Standing) -> None:
         """How the shard stands now."""
         plain: dict[str, float] = {
@@ -127,6 +138,7 @@ class ShardMetrics:
             "shadowing": standing.shadowing,
             "acting": standing.acting,
             "ready": standing.ready,
+            "providers_awaited": standing.unlisted,
             "epoch": standing.epoch,
         }
         for name, value in plain.items():

@@ -605,6 +605,7 @@ class TestHead:
         ground = trial.Ground(topic_of(plan, place))
         assert ground._has_head
         outcome = ground._outcome(plan.walk.asked, {}, NO_QUOTA)
+        assert outcome is not None
         found, told = doings(plan), sorted(zip(*map(list, outcome.drained), strict=True))
         meant = found.are(DRAINS) & (found.place >= 0)
         drained = sorted(zip(found.row[meant].tolist(), found.place[meant].tolist(), strict=True))

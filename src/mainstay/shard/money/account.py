@@ -103,6 +103,28 @@ class Rate(NamedTuple):
     on_demand: int = 0
 
 
+class ClassRate(NamedTuple):
+    """Of a capacity class, per hour, now; nano-dollars."""
+
+    spend: int = 0
+    waste: int = 0
+    saving: int = 0
+
+
+class _Tally(NamedTuple):
+    """What a sum over clusters is kept for: few, however many clusters there are."""
+
+    instance_type: str
+    capacity: CapacityType
+    use: Use
+
+
+@dataclass(slots=True)
+class _Tallied:
+    hosts: int = 0
+    rate: int = 0
+
+
 class Account:
     """All cells. What is put in and not taken out goes on costing."""
 
@@ -111,6 +133,8 @@ class Account:
         self._cells: dict[Cell, int] = {}
         self._sums: list[_Sum] = []
         self._prices: dict[str, int] = {}
+        self._tallies: dict[_Tally, _Tallied] = {}
+        self._tally_of: list[_Tallied] = []
         for cell, amount in (kept or {}).items():
             self._sums[self.place(cell)] = _Sum(
                 base=amount.spent, hosts_base=amount.hosts, told=amount
@@ -122,6 +146,8 @@ class Account:
         if place is None:
             place = self._cells[cell] = len(self._sums)
             self._sums.append(_Sum())
+            of = _Tally(cell.instance_type, cell.capacity, cell.use)
+            self._tally_of.append(self._tallies.setdefault(of, _Tallied()))
         return place
 
     def put(self, place: int, price: int, at_ns: int, hosts: int = 1) -> None:
@@ -131,6 +157,9 @@ class Account:
         held.base -= price * at_ns
         held.hosts += hosts
         held.hosts_base -= hosts * at_ns
+        tally = self._tally_of[place]
+        tally.rate += price
+        tally.hosts += hosts
 
     def take(self, place: int, price: int, at_ns: int, hosts: int = 1) -> None:
         """Up to this moment, and no longer."""
@@ -159,6 +188,21 @@ class Account:
             held = self._sums[place]
             if held.hosts or held.rate:
                 yield cell, self._rate(cell, held)
+
+    def by_class(self) -> dict[CapacityType, ClassRate]:
+        """What each capacity class costs, wastes and saves; costs types, not clusters."""
+        found: dict[CapacityType, ClassRate] = {}
+        for of, tally in self._tallies.items():
+            so_far = found.get(of.capacity, ClassRate())
+            price = self._prices.get(of.instance_type)
+            is_compared = of.capacity is not CapacityType.ON_DEMAND and price is not None
+            saving = tally.hosts * (price or 0) - tally.rate if is_compared else 0
+            found[of.capacity] = ClassRate(
+                so_far.spend + tally.rate,
+                so_far.waste + (tally.rate if of.use in WASTE else 0),
+                so_far.saving + saving,
+            )
+        return found
 
     def _rate(self, cell: Cell, held: _Sum) -> Rate:
         if cell.capacity is CapacityType.ON_DEMAND:

@@ -10,10 +10,12 @@ from typing import Final, Protocol
 
 from mainstay.model.charges import ChargeMark, Meter
 from mainstay.model.errors import MainstayError, NotSupported
+from mainstay.model.profile import CapacityType
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Published
+from mainstay.shard.money.account import ClassRate
 from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.ports import Journal
 
@@ -54,6 +56,8 @@ class MoneyTools:
     clock: Clock
     aside: Aside
     sources: frozenset[str] = field(default_factory=frozenset)
+    shown: Callable[[Mapping[CapacityType, ClassRate]], None] = lambda _: None
+    """Is told the rates after each plan."""
 
 
 class Money:
@@ -97,6 +101,7 @@ class Money:
             return
         marks, self._waiting = self._waiting, []
         self.book.follow(published.plan, published.at_s, marks)
+        self._tools.shown(self.book.account.by_class())
         await self._save_when_due()
 
     def _begin_again(self, defect: Exception) -> None:

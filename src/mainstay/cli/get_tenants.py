@@ -1,0 +1,131 @@
+"""`mainstay get money --by tenant`: asks shards and the API, and shows one row for each project."""
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mainstay.cli import servers
+from mainstay.cli.output import Format
+from mainstay.cli.streaming import Column, RowStream
+from mainstay.cli.tenant_money import TenantFacts, TenantRow, remarks, tenant_rows
+from mainstay.cli.words import age, of_nanos
+from mainstay.config.bridge import BridgeConfig
+from mainstay.config.load import home_directory
+from mainstay.model import views as v
+from mainstay.processes.finding import find_tenants
+from mainstay.runtime.clock import SystemClock
+from mainstay.tenancy.billing.charge import formatted
+
+if TYPE_CHECKING:
+    from mainstay.cli.client import Client
+    from mainstay.processes.finding import Server
+    from mainstay.wire.shard_view_client import RemoteShard
+
+PAGE: Final = 200
+PAGES_MAX: Final = 100
+"""So many pages of allocations are asked for, the newest first."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Paid:
+    """What one shard pays for tenants."""
+
+    spending: v.MoneyRow
+    since_s: float
+    prices: Mapping[str, float]
+
+
+def show_tenants(found: "Sequence[Server]", api: str, form: Format) -> int:
+    """Projects, what nobody holds, the whole; what is to be known about it goes to stderr."""
+    from mainstay.cli.client import client
+
+    home = home_directory()
+    cluster = find_tenants(home, BridgeConfig().cluster_id)
+    answers = servers.ask(found, lambda shard: _paid(shard, cluster))
+    tenancy = client("admin", api or None)
+    allocations, cut = _allocations(tenancy)
+    facts = facts_of([answer.value for answer in answers.given], list(_nodes(tenancy)), allocations)
+    stream = RowStream(COLUMNS, form)
+    stream.write(tenant_rows(facts), dataclasses.asdict)
+    stream.close()
+    told = [f"Tenants are cluster {cluster}; counted for {age(facts.now_s - facts.since_s)}."]
+    if cut:
+        told.append(f"Only the newest {len(allocations):,} allocations were looked at.")
+    for remark in (*told, *remarks(facts)):
+        sys.stderr.write(remark + "\n")
+    return answers.exit_code
+
+
+def facts_of(
+    paid: "Sequence[Paid]", nodes: Sequence[Mapping[str, Any]], allocations: Sequence[Any]
+) -> TenantFacts:
+    """What all of them said, together."""
+    sums = {
+        each.name: sum(getattr(one.spending, each.name) for one in paid)
+        for each in dataclasses.fields(v.MoneyRow)
+        if each.name != "name"
+    }
+    return TenantFacts(
+        spending=v.MoneyRow(name="", **sums),
+        prices={machine: price for one in paid for machine, price in one.prices.items()},
+        nodes=nodes,
+        allocations=allocations,
+        since_s=min((one.since_s for one in paid), default=0.0),
+        now_s=SystemClock().now_s(),
+    )
+
+
+async def _paid(shard: "RemoteShard", cluster: str) -> Paid:
+    told = await shard.money(v.MoneyQuery(by="cluster"))
+    row = next((each for each in told.rows if each.name == cluster), v.MoneyRow(name=cluster))
+    prices: dict[str, float] = {}
+    async for chunk in shard.machines(v.MachineQuery(cluster=cluster)):
+        prices |= {each.id: each.price_per_hour for each in chunk.rows}
+    return Paid(row, told.since_s, prices)
+
+
+def _nodes(api: "Client") -> Iterator[Mapping[str, Any]]:
+    after = ""
+    while page := api.get("/admin/nodes", after=after)["items"]:
+        yield from page
+        after = page[-1]["id"]
+
+
+def _allocations(api: "Client") -> tuple[list[Any], bool]:
+    """The newest ones, and whether there are more."""
+    rows: list[Any] = []
+    cursor: str | None = None
+    for _ in range(PAGES_MAX):
+        page = api.get("/admin/allocations", limit=PAGE, cursor=cursor)
+        rows += page["items"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return rows, False
+    return rows, True
+
+
+def _money(amounts: Mapping[str, int]) -> str:
+    return ", ".join(formatted(amount, currency) for currency, amount in sorted(amounts.items()))
+
+
+def _column(name: str, of: str, *, wide: bool = False) -> Column:
+    return Column(name, lambda row: of_nanos(getattr(row, of)), wide)
+
+
+def _earnings(name: str, of: str) -> Column:
+    return Column(name, lambda row: _money(getattr(row, of)))
+
+
+def _name(row: TenantRow) -> str:
+    return row.name
+
+
+COLUMNS: Final = (
+    Column("tenant", _name),
+    Column("gpus", lambda row: row.gpus),
+    _column("$/hour", "spend_per_hour"),
+    _column("spent", "spent"),
+    _earnings("pays/hour", "earns_per_hour"),
+    _earnings("paid", "earned"),
+)
