@@ -10,6 +10,8 @@ import httpx
 from mainstay.dashboard.access import Doorkeeper, Role
 from mainstay.dashboard.app import Parts, build
 from mainstay.dashboard.told import Answers
+from mainstay.model import coordinator_views as c
+from mainstay.model import group_views as g
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import Rejected, Unavailable
@@ -29,7 +31,13 @@ class FakeShard:
     """How ids of machines begin; else as the shard."""
 
     silent: bool = False
+    needs_count: int = 1
+    actions_count: int = 1
+    racks_count: int = 2
     asked: list[Any] = field(default_factory=list)
+    sent: int = 0
+    """Rows that were told, of any kind."""
+
     told: list[Any] = field(default_factory=list)
 
     def _stamp(self, query: object) -> v.Stamp:
@@ -40,18 +48,29 @@ class FakeShard:
 
     async def machines(self, query: v.MachineQuery) -> AsyncIterator[v.MachineRows]:
         stamp, n = self._stamp(query), self.name
+        first = 0
+        if query.after:
+            name, _, place = query.after.rpartition("-")
+            of_ours = int(place) + 1 if name == (self.machine or n) else 0
+            first = self.count if name > (self.machine or n) else of_ours
         rows = tuple(
             v.MachineRow(id=f"{self.machine or n}-{place:05}", state=State.IDLE, cluster=n,
                          instance_type=n, zone=n, provider=n, capacity_type=n, need=n, action=n)
-            for place in range(min(self.count, query.limit))
+            for place in range(first, min(self.count, first + query.limit))
         )  # fmt: skip
+        self.sent += len(rows)
         yield v.MachineRows(stamp=stamp, matched=self.count, rows=rows)
 
     async def needs(self, query: v.NeedQuery) -> v.NeedRows:
         stamp, n = self._stamp(query), self.name
-        row = v.NeedRow(cluster=n, fingerprint=n, group=n, reason=n, asks_for=n, domain=n,
-                        asked={n: n}, missing={n: n})  # fmt: skip
-        return v.NeedRows(stamp=stamp, matched=1, rows=(row,))
+        rows = tuple(
+            v.NeedRow(cluster=n, fingerprint=n, group=f"{n}-{place}", reason=n, asks_for=n,
+                      domain=n, priority=self.needs_count - place, place=place,
+                      asked={n: n}, missing={n: n})
+            for place in range(query.after + 1, self.needs_count + 1)
+        )[: query.limit]  # fmt: skip
+        self.sent += len(rows)
+        return v.NeedRows(stamp=stamp, matched=self.needs_count, rows=rows)
 
     async def clusters(self, query: v.ClusterQuery) -> v.ClusterRows:
         stamp, n = self._stamp(query), self.name
@@ -60,9 +79,34 @@ class FakeShard:
 
     async def actions(self, query: v.ActionQuery) -> v.ActionRows:
         stamp, n = self._stamp(query), self.name
-        row = v.ActionRow(cycle=3, decided=3, kind=n, machine=n, cluster=n, need=n, reason=n,
-                          disposition=n, outcome=n, detail=n)  # fmt: skip
-        return v.ActionRows(stamp=stamp, matched=1, rows=(row,))
+        first = int(query.after or 0)
+        rows = tuple(
+            v.ActionRow(cycle=3, decided=3, kind=n, machine=f"{n}-{place}", cluster=n, need=n,
+                        reason=n, disposition=n, outcome=n, detail=n, id=str(place))
+            for place in range(first + 1, self.actions_count + 1)
+        )[: query.limit]  # fmt: skip
+        self.sent += len(rows)
+        return v.ActionRows(stamp=stamp, matched=self.actions_count, rows=rows)
+
+    async def groups(self, query: g.GroupQuery) -> g.GroupRows:
+        stamp, n = self._stamp(query), self.name
+        values = [f"{self.machine or n}-r{place:05}" for place in range(self.racks_count)]
+        meant = [each for each in values if query.value in {"", each}]
+        rows = tuple(
+            g.GroupRow(value=each, machines={"Idle": 2, "Configured": 3}, spend_per_hour=1.5)
+            for each in meant if each > query.after
+        )[: query.limit]  # fmt: skip
+        self.sent += len(rows)
+        return g.GroupRows(stamp=stamp, matched=len(meant), rows=rows)
+
+    async def what_if(self, query: q.WhatIfQuery) -> q.WhatIfAnswer:
+        stamp, n = self._stamp(query), self.name
+        change = q.NeedChange(cluster=n, fingerprint=n, group=n, before={n: n}, after={n: n})
+        return q.WhatIfAnswer(
+            stamp=stamp, actions_before={"provision": 1}, actions_after={"provision": 4},
+            cost_before=10.0, cost_after=12.5, unsatisfied=(change,), unsatisfied_count=1,
+            drained=(n,), drained_count=1,
+        )  # fmt: skip
 
     async def shortfalls(self, query: v.ShortfallQuery) -> v.ShortfallRows:
         stamp, n = self._stamp(query), self.name
@@ -82,6 +126,7 @@ class FakeShard:
         return v.Summary(
             stamp=self._stamp(query), machines={"Idle": self.count}, needs=4, unmet=1,
             spend_per_hour={"Idle": 2.5}, not_acting=self.name, providers=(provider,),
+            money=v.MoneyRow(spend_per_hour=10**9, idle_per_hour=25 * 10**7),
         )  # fmt: skip
 
     async def money(self, query: v.MoneyQuery) -> v.MoneyRows:
@@ -123,16 +168,53 @@ class FakeTenancy:
         return {"allocation_id": "alc_1"}
 
 
+class FakeCoordinator:
+    """Knows a little of everything."""
+
+    def __init__(self) -> None:
+        self._stamp = c.CoordinatorStamp(coordinator="c-1", term=2)
+
+    async def shards(self, query: c.ShardQuery) -> c.ShardRows:
+        return c.ShardRows(stamp=self._stamp, rows=(c.ShardRow(id="shard-a", free=4),))
+
+    async def domains(self, query: c.DomainQuery) -> c.DomainRows:
+        row = c.DomainRow(key="zone", value="z1", shard="shard-a", state="held")
+        return c.DomainRows(stamp=self._stamp, matched=1, rows=(row,))
+
+    async def moves(self, query: c.MoveQuery) -> c.MoveRows:
+        row = c.MoveRow(id="mv-1", donor="shard-a", recipient="shard-b", state="offered",
+                        wanted="2 x h200", machines=("m-1", "m-2"), why="short")  # fmt: skip
+        return c.MoveRows(stamp=self._stamp, matched=1, rows=(row,))
+
+    async def instructions(self, query: c.InstructionQuery) -> c.InstructionRows:
+        row = c.InstructionRow(shard="shard-b", sequence=9, id="i-9", kind="TransferOwnership",
+                               what="take 2 machines", move="mv-1", attempts=3,
+                               last_outcome="retry", last_reason="busy")  # fmt: skip
+        return c.InstructionRows(stamp=self._stamp, matched=1, rows=(row,))
+
+    async def conflicts(self, query: c.ConflictQuery) -> c.ConflictRows:
+        return c.ConflictRows(stamp=self._stamp)
+
+    async def plan(self, query: c.PlanQuery) -> c.PlanRow:
+        return c.PlanRow(stamp=self._stamp)
+
+    async def quotas(self, query: c.QuotaQuery) -> c.QuotaRows:
+        shares = (c.QuotaShare(shard="shard-a", granted=60, held=55, used=50, wanted=70),)
+        row = c.QuotaRow(kind="cluster", name="blue", entitled=100, granted=60, shares=shares)
+        return c.QuotaRows(stamp=self._stamp, rows=(row,))
+
+
 @dataclass(slots=True)
 class FakeSources:
     found: dict[str, FakeShard]
     tenants: FakeTenancy | None = None
+    coordinating: FakeCoordinator | None = None
 
     def shards(self) -> Mapping[str, FakeShard]:
         return self.found
 
-    def coordinator(self) -> None:
-        return None
+    def coordinator(self) -> FakeCoordinator | None:
+        return self.coordinating
 
     def tenancy(self) -> FakeTenancy | None:
         return self.tenants
@@ -141,10 +223,16 @@ class FakeSources:
 class Visitor:
     """A dashboard, and one who looks at it."""
 
-    def __init__(self, *shards: FakeShard, tenants: FakeTenancy | None = None) -> None:
+    def __init__(
+        self,
+        *shards: FakeShard,
+        tenants: FakeTenancy | None = None,
+        coordinating: FakeCoordinator | None = None,
+    ) -> None:
         self.clock = StepClock(1_000.0)
         self.door = Doorkeeper(TOKENS, self.clock, lasts_s=3_600)
-        self.sources = FakeSources({shard.name: shard for shard in shards}, tenants)
+        found = {shard.name: shard for shard in shards}
+        self.sources = FakeSources(found, tenants, coordinating)
         self.answers = Answers(self.clock, deadline_s=0.05)
         self.app = build(
             Parts(sources=self.sources, answers=self.answers, door=self.door, clock=self.clock,

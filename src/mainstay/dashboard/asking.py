@@ -2,17 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from mainstay.dashboard.paging import ASKED, Cursors
 from mainstay.dashboard.ports import CoordinatorCalls, ShardCalls, Sources, TenancyCalls
 from mainstay.dashboard.told import Answers, Patience, Told
 from mainstay.model import coordinator_views as c
+from mainstay.model import group_views as g
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError, Unavailable
 
 T = TypeVar("T")
+QueryT = TypeVar("QueryT", bound=Hashable)
 
 COORDINATOR: Final = "coordinator"
 TENANCY: Final = "tenancy"
@@ -20,6 +25,7 @@ SHOWN_MAX: Final = 200
 """So many rows of a list that has no pages; its caption says how many there are."""
 
 MOVES_SHOWN: Final = 50
+SHORTFALLS_SHOWN: Final = 8
 
 EXPLAINED: Final = Patience(deadline_s=20.0, fresh_s=30.0)
 """Of a need: it takes further decisions, so it may take longer, and is not asked for often."""
@@ -27,17 +33,19 @@ EXPLAINED: Final = Patience(deadline_s=20.0, fresh_s=30.0)
 REPORTED: Final = Patience(deadline_s=5.0, fresh_s=2.0)
 """Of a machine or a cluster."""
 
+SUPPOSED: Final = Patience(deadline_s=60.0, fresh_s=60.0)
+"""A what-if decides twice."""
+
 NO_COORDINATOR: Final = "no coordinator runs here: start one with `mainstay coordinator`"
 NO_TENANCY: Final = "no API of tenants runs here: start one with `mainstay api --all`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinated:
-    """What the coordinator knows."""
+    """What the coordinator knows of what is on its way from shard to shard."""
 
-    shards: Told[c.ShardRows]
-    domains: Told[c.DomainRows]
     moves: Told[c.MoveRows]
+    instructions: Told[c.InstructionRows]
     conflicts: Told[c.ConflictRows]
     plan: Told[c.PlanRow]
 
@@ -58,26 +66,49 @@ class Asking:
         """Each shard in a few numbers."""
         return await self._all("summary", lambda s: s.summary(v.SummaryQuery()))
 
-    async def clusters(self, cluster: str = "") -> list[Told[v.ClusterRows]]:
-        """Clusters of each shard."""
-        query = v.ClusterQuery(cluster=cluster)
+    async def clusters(self, cluster: str = "", after: str = "") -> list[Told[v.ClusterRows]]:
+        """A page of the clusters of each shard."""
+        query = v.ClusterQuery(cluster=cluster, limit=ASKED, after=after)
         return await self._all(query, lambda s: s.clusters(query))
 
-    async def needs(self, query: v.NeedQuery) -> list[Told[v.NeedRows]]:
-        """Needs of each shard."""
-        return await self._all(query, lambda s: s.needs(query))
+    async def needs(self, query: v.NeedQuery, after: Cursors) -> list[Told[v.NeedRows]]:
+        """A page of needs of each shard, behind the place that was shown last of it."""
+        assert query.limit > 0, "a page never asks for all needs"
+        asked = {
+            name: replace(query, after=int(after[name]))
+            for name in self.names
+            if after.get(name, "").isdecimal() and len(after[name]) < 10
+        }
+        return await self._each(lambda name: asked.get(name, query), lambda s, q_: s.needs(q_))
 
     async def shortfalls(self) -> list[Told[v.ShortfallRows]]:
-        """What is missing at each shard."""
-        return await self._all("shortfalls", lambda s: s.shortfalls(v.ShortfallQuery()))
+        """What is missing most at each shard."""
+        query = v.ShortfallQuery(limit=SHORTFALLS_SHOWN)
+        return await self._all(query, lambda s: s.shortfalls(query))
 
     async def money(self, by: str) -> list[Told[v.MoneyRows]]:
         """What each shard costs, by `cluster`, `type` or `class`."""
         return await self._all(("money", by), lambda s: s.money(v.MoneyQuery(by=by)))
 
-    async def actions(self, query: v.ActionQuery) -> list[Told[v.ActionRows]]:
-        """The last actions of each shard."""
-        return await self._all(query, lambda s: s.actions(query))
+    async def actions(
+        self, query: v.ActionQuery, after: Cursors = MappingProxyType({})
+    ) -> list[Told[v.ActionRows]]:
+        """A page of the last actions of each shard, older than what was shown last of it."""
+        assert query.limit > 0, "a page never asks for all actions"
+        return await self._each(
+            lambda name: replace(query, after=after.get(name, "")),
+            lambda s, asked: s.actions(asked),
+        )
+
+    async def groups(self, query: g.GroupQuery) -> list[Told[g.GroupRows]]:
+        """Machines of each shard, counted by an attribute; so many values at most."""
+        assert query.limit > 0, "a page never asks for all values"
+        return await self._all(query, lambda s: s.groups(query))
+
+    async def supposed(self, query: q.WhatIfQuery, shard: str = "") -> list[Told[q.WhatIfAnswer]]:
+        """What would change at each shard, or at one."""
+        key = ("what if", repr(query))
+        return await self._all(key, lambda s: s.what_if(query), only=shard, patience=SUPPOSED)
 
     async def controls(self) -> list[Told[v.ControlRows]]:
         """What restricts each shard."""
@@ -109,20 +140,30 @@ class Asking:
 
         return await self._one(COORDINATOR, key, ask)
 
-    async def coordinated(self) -> Coordinated:
-        """All that the page of shards wants of the coordinator."""
-        domains, moves = c.DomainQuery(limit=SHOWN_MAX), c.MoveQuery(limit=MOVES_SHOWN)
+    async def registered(self) -> tuple[Told[c.ShardRows], Told[c.DomainRows]]:
+        """Shards and domains, as the coordinator knows them."""
+        domains, ask = c.DomainQuery(limit=SHOWN_MAX), self.coordinator
         async with asyncio.TaskGroup() as group:
-            ask = self.coordinator
             shards = group.create_task(ask("shards", lambda r: r.shards(c.ShardQuery())))
             held = group.create_task(ask("domains", lambda r: r.domains(domains)))
+        return shards.result(), held.result()
+
+    async def quotas(self) -> Told[c.QuotaRows]:
+        """Who may hold how much."""
+        return await self.coordinator("quotas", lambda r: r.quotas(c.QuotaQuery()))
+
+    async def coordinated(self) -> Coordinated:
+        """What goes from shard to shard."""
+        moves, told = c.MoveQuery(limit=MOVES_SHOWN), c.InstructionQuery(limit=MOVES_SHOWN)
+        async with asyncio.TaskGroup() as group:
+            ask = self.coordinator
             moved = group.create_task(ask("moves", lambda r: r.moves(moves)))
+            pending = group.create_task(ask("instructions", lambda r: r.instructions(told)))
             claims = group.create_task(ask("conflicts", lambda r: r.conflicts(c.ConflictQuery())))
             plan = group.create_task(ask("plan", lambda r: r.plan(c.PlanQuery())))
         return Coordinated(
-            shards=shards.result(),
-            domains=held.result(),
             moves=moved.result(),
+            instructions=pending.result(),
             conflicts=claims.result(),
             plan=plan.result(),
         )
@@ -152,6 +193,20 @@ class Asking:
     def forget(self, source: str) -> None:
         """It was changed: the next page asks anew."""
         self._answers.forget(source)
+
+    async def _each(
+        self,
+        query_of: Callable[[str], QueryT],
+        question: Callable[[ShardCalls, QueryT], Awaitable[T]],
+    ) -> list[Told[T]]:
+        """A question of its own to each shard."""
+        queries = [(name, s, query_of(name)) for name, s in sorted(self._sources.shards().items())]
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(self._one(name, query, partial(question, shard, query)))
+                for name, shard, query in queries
+            ]
+        return [task.result() for task in asked]
 
     async def _all(
         self,

@@ -3,7 +3,7 @@
 Colours come from classes, so that both themes and the content policy hold. Each is told in words.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,8 +35,8 @@ class Share:
     """Where it leads."""
 
 
-def bar(label: str, shares: Sequence[Share]) -> Html:
-    """A bar of shares with its key below it."""
+def bar(label: str, shares: Sequence[Share], *, key: bool = True) -> Html:
+    """A bar of shares, with its key below it where the words do not stand beside it."""
     total = sum(share.value for share in shares)
     pieces, left = [], 0.0
     for share in shares:
@@ -54,7 +54,8 @@ def bar(label: str, shares: Sequence[Share]) -> Html:
         "svg", h("title", f"{label}: {told}"), *pieces, role="img",
         viewBox=f"0 0 {WIDTH} {BAR_HEIGHT}", preserveAspectRatio="none", class_="bar",
     )  # fmt: skip
-    return h("figure", drawn, h("figcaption", *map(_key, shares), class_="key"))
+    words = h("figcaption", *map(_key, shares), class_="key") if key else None
+    return h("figure", drawn, words)
 
 
 def _key(share: Share) -> Html:
@@ -126,30 +127,26 @@ def _border(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]
     return x + dx * scale, y + dy * scale
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One slot of a node."""
-
-    index: int
-    status: str
-    numa: int
+CELL: Final = 18
+"""Width and height of a box of a grid, with the gap."""
 
 
-def slots(node: str, found: Iterable[Slot]) -> Html:
-    """A node's slots as boxes, those of one NUMA node together."""
-    ordered = sorted(found, key=lambda each: (each.numa, each.index))
-    boxes, x, last = [], 8, None
-    for slot in ordered:
-        x += 14 if last is not None and slot.numa != last else 0
-        known = "".join(c for c in slot.status if c.isalnum() or c == "_")
-        boxes.append(
-            h("g", h("title", f"Slot {slot.index}, NUMA node {slot.numa}: {slot.status}"),
-              h("rect", x=x, y=8, width=52, height=44, rx=5, class_=f"slot slot-{known}"),
-              h("text", str(slot.index), x=x + 26, y=35, class_=f"slot-text-{known}"))
-        )  # fmt: skip
-        x, last = x + 58, slot.numa
-    told = ", ".join(f"{slot.index} {slot.status}" for slot in ordered) or "none"
+def grid(name: str, counts: Mapping[str, int], cells_max: int, *, across: int = 14) -> Html:
+    """A group of machines as boxes by state; in a large group each box stands for several."""
+    total = sum(counts.values())
+    each = max(1, -(-total // cells_max))
+    cells = [
+        str(state).lower() for state in STATES for _ in range(-(-counts.get(str(state), 0) // each))
+    ]
+    boxes = [
+        h("rect", x=CELL * (place % across) + 1, y=CELL * (place // across) + 1, width=CELL - 3,
+          height=CELL - 3, rx=3, class_=f"cell fill-{state}")
+        for place, state in enumerate(cells)
+    ]  # fmt: skip
+    told = ", ".join(f"{s} {counts[str(s)]:,}" for s in STATES if counts.get(str(s))) or "nothing"
+    scale = f"; a box stands for {each:,}" if each > 1 else ""
+    wide, high = CELL * across, CELL * max(1, -(-len(cells) // across))
     return h(
-        "svg", h("title", f"Slots of {node}: {told}"), *boxes, role="img",
-        viewBox=f"0 0 {max(x + 4, 60)} 60", width=max(x + 4, 60), height=60, class_="slots",
+        "svg", h("title", f"{name}: {told}{scale}"), *boxes, role="img",
+        viewBox=f"0 0 {wide} {high}", width=wide, height=high, class_="grid",
     )  # fmt: skip

@@ -8,6 +8,7 @@ from mainstay import __version__
 from mainstay.dashboard.access import Session
 from mainstay.dashboard.asking import Asking, stale
 from mainstay.dashboard.html import Child, Html, h, link, together
+from mainstay.dashboard.paging import Cursors, cursors_in
 from mainstay.dashboard.parts import order
 from mainstay.dashboard.words import clock_time, lasting
 
@@ -16,15 +17,17 @@ NAVIGATION: Final = (
     ("/shards", "Shards"),
     ("/clusters", "Clusters"),
     ("/needs", "Needs"),
+    ("/whatif", "What if"),
     ("/machines", "Machines"),
+    ("/racks", "Racks"),
     ("/nodes", "Nodes and slots"),
     ("/allocations", "Allocations"),
+    ("/money", "Money"),
+    ("/quotas", "Quotas"),
+    ("/moves", "Moves"),
     ("/audit", "Audit"),
     ("/controls", "Controls"),
 )
-
-PAGES_MAX: Final = 100
-"""Deeper than that nobody reads: a filter finds it sooner, and costs less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +59,9 @@ class Seen:
         return self.query.get(name, "").strip()[:200]
 
     @property
-    def page(self) -> int:
-        """Which page of a list, from 1."""
-        text = self.asked("page")
-        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 1
-        return min(max(number, 1), PAGES_MAX)
+    def cursors(self) -> Cursors:
+        """Where a list over shards goes on, by shard."""
+        return cursors_in(self.query.get("after", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,12 @@
 """The pieces that pages are made of: tables, cards, forms, pagers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mainstay.dashboard.html import (
-    EMPTY,
-    Attribute,
-    Child,
-    Html,
-    address,
-    h,
-    link,
-    together,
-)
+from mainstay.dashboard.html import Attribute, Child, Html, h, link, together
 from mainstay.dashboard.told import Told
-from mainstay.dashboard.words import clock_time, lasting, number
+from mainstay.dashboard.words import clock_time, lasting
 from mainstay.model.state import State
 
 SHORT_MAX: Final = 24
@@ -40,7 +31,8 @@ def table(
     head = h("tr", *(h("th", c.name, scope="col", class_=_class(c)) for c in heads))
     made = h("table", h("caption", caption), h("thead", head), h("tbody", *body))
     # Whoever scrolls by keyboard must be able to stand on it.
-    return h("div", made, class_="scroll", tabindex=0, role="region", aria_label="table")
+    named = caption if isinstance(caption, str) else "table"
+    return h("div", made, class_="scroll", tabindex=0, role="region", aria_label=named)
 
 
 def _cells(heads: Sequence[Column], row: Sequence[Child]) -> Iterable[Html]:
@@ -107,18 +99,22 @@ class Choice:
     label: str
 
 
-def select(name: str, label: str, choices: Iterable[Choice], chosen: str = "") -> Html:
-    """A field with a few choices."""
+def select(
+    name: str, label: str, choices: Iterable[Choice], chosen: str = "", *, of: str = "field"
+) -> Html:
+    """A field with a few choices. `of` tells fields of two forms on one page apart."""
     options = [
         h("option", each.label, value=each.value, selected=each.value == chosen) for each in choices
     ]
-    return _labelled(name, label, h("select", *options, name=name, id=f"field-{name}"))
+    made = h("select", *options, name=name, id=f"{of}-{name}")
+    return _labelled(f"{of}-{name}", label, made)
 
 
 def field(name: str, label: str, value: str = "", **attributes: Attribute) -> Html:
     """A field for one line."""
     given: dict[str, Attribute] = {"type": "text", "autocomplete": "off", **attributes}
-    return _labelled(name, label, h("input", name=name, id=f"field-{name}", value=value, **given))
+    made = h("input", name=name, id=f"field-{name}", value=value, **given)
+    return _labelled(f"field-{name}", label, made)
 
 
 def check(name: str, label: str, *, checked: bool) -> Html:
@@ -127,17 +123,27 @@ def check(name: str, label: str, *, checked: bool) -> Html:
     return h("div", box, h("label", label, for_=f"field-{name}"), class_="field check")
 
 
-def _labelled(name: str, label: str, control: Html) -> Html:
-    return h("div", h("label", label, for_=f"field-{name}"), control, class_="field")
+def _labelled(identity: str, label: str, control: Html) -> Html:
+    return h("div", h("label", label, for_=identity), control, class_="field")
 
 
-def filters(path: str, *fields: Html) -> Html:
+def filters(path: str, *fields: Html, button: str = "Filter") -> Html:
     """A form whose fields end up in the address."""
     again = link("Clear", path, class_="quiet")
+    ends = h("div", h("button", button, type="submit"), again, class_="ends")
     return h(
-        "form", *fields, h("button", "Filter", type="submit"), again,
-        method="get", action=path, class_="filters", role="search", aria_label="Filter",
+        "form", *fields, ends,
+        method="get", action=path, class_="filters", role="search", aria_label=button,
     )  # fmt: skip
+
+
+def tabs(label: str, present: str, choices: Iterable[tuple[str, str, str]]) -> Html:
+    """Views of the same thing: value, name and address of each."""
+    made = (
+        h("li", link(name, to, aria_current="true" if value == present else None))
+        for value, name, to in choices
+    )
+    return h("nav", h("ul", *made), class_="tabs", aria_label=label)
 
 
 def order(path: str, csrf: str, *fields: Html, button: str, **attributes: Attribute) -> Html:
@@ -145,21 +151,6 @@ def order(path: str, csrf: str, *fields: Html, button: str, **attributes: Attrib
     hidden = h("input", type="hidden", name="csrf", value=csrf)
     pressed = h("button", button, type="submit", **attributes)
     return h("form", hidden, *fields, pressed, method="post", action=path, class_="order")
-
-
-def pager(path: str, query: Mapping[str, str], page: int, more: bool) -> Html:
-    """Links to the pages before and behind."""
-    kept = {name: value for name, value in query.items() if name != "page"}
-    before = link("Previous", address(path, **kept, page=page - 1), rel="prev", id="previous")
-    after = link("Next", address(path, **kept, page=page + 1), rel="next", id="next")
-    if page == 1 and not more:
-        return EMPTY
-    shown = [
-        before if page > 1 else None,
-        h("span", f"Page {number(page)}"),
-        after if more else None,
-    ]
-    return h("nav", *shown, class_="pager", aria_label="Pages")
 
 
 def facts(*rows: tuple[str, Child]) -> Html:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from mainstay.model import coordinator_views as c
+from mainstay.model import group_views as g
 from mainstay.model import questions as q
 from mainstay.model import views as v
 
@@ -41,6 +42,12 @@ class ShardCalls(q.ShardControlCalls, Protocol):
     async def explain(self, question: q.Question) -> q.Explanation:
         """Why."""
 
+    async def what_if(self, query: q.WhatIfQuery) -> q.WhatIfAnswer:
+        """What would change if."""
+
+    async def groups(self, query: g.GroupQuery) -> g.GroupRows:
+        """Machines counted by the values of an attribute."""
+
 
 class CoordinatorCalls(Protocol):
     """The coordinator that leads. Raises only MainstayError."""
@@ -59,6 +66,12 @@ class CoordinatorCalls(Protocol):
 
     async def plan(self, query: c.PlanQuery) -> c.PlanRow:
         """What would be moved now."""
+
+    async def quotas(self, query: c.QuotaQuery) -> c.QuotaRows:
+        """Who may hold how much of what."""
+
+    async def instructions(self, query: c.InstructionQuery) -> c.InstructionRows:
+        """What shards were told and have not done."""
 
 
 class TenancyCalls(Protocol):

@@ -139,6 +139,8 @@ class QuotaShare:
     """What one shard has of a quota; all but `granted` by its last report, -1 before the first."""
 
     shard: str
+    """Or in parentheses a domain: so much waits there for machines that nobody has."""
+
     granted: int = 0
     held: int = -1
     used: int = -1
@@ -156,7 +158,7 @@ class QuotaRow:
     region: str = ""
     entitled: int = 0
     granted: int = 0
-    """Of all shards together; above `entitled` only after state was lost."""
+    """Of all shards together, with what waits; above `entitled` only after state was lost."""
 
     shares: tuple[QuotaShare, ...] = ()
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, Protocol
 
+from mainstay.model.group_views import GroupQuery, GroupRows
 from mainstay.model.rollup import RawNeed
 from mainstay.model.state import State
 from mainstay.model.views import (
@@ -62,6 +63,43 @@ class Question:
     quick: bool = False
     """Leave out what takes further decisions."""
 
+    patience_s: float = 0.0
+    """Begin no further decision after so many seconds; 0: as long as the shard allows."""
+
+
+class When(IntEnum):
+    """When what is asked about will be so. The numbers are those of the wire."""
+
+    UNSPECIFIED = 0
+    NOW = 1
+    """It is so already."""
+
+    ABOUT = 2
+    """All of it is on its way."""
+
+    NOT_BEFORE = 3
+    """Something has to end first that ends by itself."""
+
+    NEVER = 4
+    """As things are; somebody has to change something."""
+
+    UNKNOWN = 5
+    """It is on its way, and nothing was measured that says how long that takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """When, and why then."""
+
+    when: When = When.UNSPECIFIED
+    seconds: float = 0.0
+    """From now; only of ABOUT and NOT_BEFORE."""
+
+    because: tuple[str, ...] = ()
+
+
+NOTHING_EXPECTED: Final = Expected()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -72,6 +110,8 @@ class Explanation:
     sentences: tuple[str, ...] = ()
     document: str = "{}"
     """JSON; the names are those of the certificate or report."""
+
+    expected: Expected = NOTHING_EXPECTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +344,9 @@ class ShardViewCalls(Protocol):
 
     async def what_if(self, query: WhatIfQuery) -> WhatIfAnswer:
         """What would change if."""
+
+    async def groups(self, query: GroupQuery) -> GroupRows:
+        """Machines counted by the values of an attribute."""
 
     async def inspect(self, cluster: str, limit: int) -> Inspection:
         """Every need, as BigFleet's tools read it."""

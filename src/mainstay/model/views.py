@@ -35,6 +35,12 @@ class MachineQuery:
     zone: str = ""
     provider: str = ""
     limit: int = 0
+    after: str = ""
+    """Only ids behind this one; what is matched is counted without it, here and below."""
+
+    attribute: str = ""
+    value: str = ""
+    """Only those whose `attribute` has this value: a label, or the key of zone or type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,8 @@ class NeedQuery:
     cluster: str = ""
     unmet: bool = False
     limit: int = 0
+    after: int = 0
+    """Only those behind this place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +113,8 @@ class NeedRow:
     """Requirements and spread, for people."""
 
     min_unit: Mapping[str, str] = field(default_factory=dict)
+    place: int = 0
+    """In the order in which needs are served, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +131,8 @@ class ClusterQuery:
     """Which clusters."""
 
     cluster: str = ""
+    limit: int = 0
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +164,7 @@ class ClusterRows:
     """Clusters by name."""
 
     stamp: Stamp
+    matched: int = 0
     rows: tuple[ClusterRow, ...] = ()
 
 
@@ -163,6 +176,10 @@ class ActionQuery:
     machine: str = ""
     disposition: str = ""
     limit: int = 0
+    after: str = ""
+    """Only those that are older than the one with this id."""
+
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +209,9 @@ class ActionRow:
     pinned: bool = False
     """No amount is enough: `at_risk_dollars` then says nothing."""
 
+    id: str = ""
+    """To go on behind it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRows:
@@ -204,7 +224,9 @@ class ActionRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortfallQuery:
-    """All of them."""
+    """The first of them."""
+
+    limit: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +254,7 @@ class ShortfallRows:
     """The most important first."""
 
     stamp: Stamp
+    matched: int = 0
     rows: tuple[ShortfallRow, ...] = ()
 
 

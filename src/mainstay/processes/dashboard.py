@@ -1,5 +1,6 @@
 """`mainstay dashboard`: the page over what runs here, and nothing that anybody depends on."""
 
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -31,6 +32,18 @@ class Around:
     """Prints a line for people."""
 
 
+def _over_https(config: DashboardConfig) -> dict[str, Any]:
+    """What the server is told of the certificate; Rejected when it is none or has another key."""
+    if not config.page_cert:
+        return {}
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.page_cert, config.page_key)
+    except OSError as error:  # ssl.SSLError is one
+        what = f"cannot serve HTTPS with {config.page_cert} and {config.page_key}"
+        raise Rejected(f"{what}: {error.strerror or error}") from error
+    return {"ssl_certfile": config.page_cert, "ssl_keyfile": config.page_key}
+
+
 async def serve_dashboard(config: DashboardConfig, around: Around) -> None:
     """Until a signal."""
     if not config.page_cert and not is_loopback(config.listen):
@@ -51,9 +64,7 @@ async def serve_dashboard(config: DashboardConfig, around: Around) -> None:
             refresh_s=config.refresh_s,
             secure=bool(config.page_cert),
         )
-        more: dict[str, Any] = {}
-        if config.page_cert:
-            more = {"ssl_certfile": config.page_cert, "ssl_keyfile": config.page_key}
+        more = _over_https(config)
         at = await stack.enter_async_context(serving_app(build(parts), config.listen, more))
         url = f"{'https' if config.page_cert else 'http'}://{at}"
         facts = {"addresses": {"http": at, "page": url}, "tokens": str(path)}

@@ -64,6 +64,14 @@ class FleetCoordinator:
         """What would be moved now."""
         return await self._ask(lambda remote: remote.plan(query))
 
+    async def quotas(self, query: c.QuotaQuery) -> c.QuotaRows:
+        """Who may hold how much of what."""
+        return await self._ask(lambda remote: remote.quotas(query))
+
+    async def instructions(self, query: c.InstructionQuery) -> c.InstructionRows:
+        """What shards were told and have not done."""
+        return await self._ask(lambda remote: remote.instructions(query))
+
     async def _ask(self, question: Callable[[RemoteCoordinator], Awaitable[T]]) -> T:
         return await self.dialer.ask(question)
 

@@ -64,6 +64,7 @@ ACCESS: Final[Mapping[str, Mapping[str, Rule]]] = MappingProxyType({
         "Money": READ_SHARD,
         "Explain": READ_SHARD,
         "WhatIf": READ_SHARD,
+        "Groups": READ_SHARD,
     },
     "mainstay.v1.ShardControl": {
         "SetControl": CONTROL_SHARD,

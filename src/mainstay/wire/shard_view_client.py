@@ -8,6 +8,7 @@ import grpc
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError, Unavailable
+from mainstay.model.group_views import GroupQuery, GroupRows
 from mainstay.wire.shard_view_codec import from_bytes, to_bytes
 from mainstay.wire.shard_view_server import CONTROL_SERVICE, ORDERS, QUERIES, VIEW_SERVICE
 from mainstay.wire.status import CODE_KEY, error_from
@@ -85,6 +86,10 @@ class RemoteShard:
     async def what_if(self, query: q.WhatIfQuery) -> q.WhatIfAnswer:
         """What would change if."""
         return await self._call("WhatIf", query, q.WhatIfAnswer)
+
+    async def groups(self, query: GroupQuery) -> GroupRows:
+        """Machines counted by the values of an attribute."""
+        return await self._call("Groups", query, GroupRows)
 
     async def set_control(self, request: q.SetControlRequest) -> v.ControlRow:
         """Restrict it."""

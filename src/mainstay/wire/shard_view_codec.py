@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from mainstay.model import group_views as g
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.rollup import RawNeed
@@ -29,12 +30,13 @@ MESSAGES: Final[Mapping[type[Any], type[Message]]] = {
     v.ControlQuery: pb.ControlQuery, v.ControlRow: pb.ControlRow, v.ControlRows: pb.ControlRows,
     v.SummaryQuery: pb.SummaryQuery, v.Summary: pb.SummaryAnswer,
     v.MoneyQuery: pb.MoneyQuery, v.MoneyRow: pb.MoneyRow, v.MoneyRows: pb.MoneyRows,
-    q.Question: pb.Question, q.Explanation: pb.Explanation,
+    q.Question: pb.Question, q.Explanation: pb.Explanation, q.Expected: pb.Expected,
     q.Selection: pb.Selection, q.Match: pb.Match, q.PriceChange: pb.PriceChange,
     q.Addition: pb.Addition, q.QuotaChange: pb.QuotaChange, q.WhatIfQuery: pb.WhatIfQuery,
     q.NeedChange: pb.NeedChange, q.WhatIfAnswer: pb.WhatIfAnswer,
     q.SetControlRequest: pb.SetControlRequest, q.LiftControlRequest: pb.LiftControlRequest,
     q.RetireRequest: pb.RetireRequest, q.Retired: pb.Retired,
+    g.GroupQuery: pb.GroupQuery, g.GroupRow: pb.GroupRow, g.GroupRows: pb.GroupRows,
 }  # fmt: skip
 
 _CODEC: Final = ValueCodec(MESSAGES, {RawNeed: OwnWay(need_to_wire, need_from_wire)})

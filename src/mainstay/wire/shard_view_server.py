@@ -14,6 +14,7 @@ import grpc
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError
+from mainstay.model.group_views import GroupQuery, GroupRows
 from mainstay.wire.access import Rule, authorize, rule_of
 from mainstay.wire.provider_server import DETAILS_LENGTH_MAX
 from mainstay.wire.shard_view_codec import from_bytes, to_bytes
@@ -38,6 +39,7 @@ QUERIES: Final[dict[str, tuple[type[Any], type[Any]]]] = {
     "Money": (v.MoneyQuery, v.MoneyRows),
     "Explain": (q.Question, q.Explanation),
     "WhatIf": (q.WhatIfQuery, q.WhatIfAnswer),
+    "Groups": (GroupQuery, GroupRows),
 }
 """Every call of ShardView but Machines: what it takes and what it answers."""
 

@@ -58,7 +58,7 @@ def test_no_address_leads_away_from_us(name: str) -> None:
 
 PAGES = (
     "/", "/shards", "/clusters", "/needs", "/machines", "/audit", "/controls", "/nodes",
-    "/allocations",
+    "/allocations", "/racks", "/money", "/quotas", "/moves",
 )  # fmt: skip
 
 
@@ -73,6 +73,14 @@ def test_a_page_full_of_hostile_names_has_the_same_tags_as_one_of_harmless_ones(
     told = hostile.sign_in().get(path + query)
     assert told.status_code == 200
     assert _plain(tags(told.text)) == _plain(tags(harmless.sign_in().get(path + query).text))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_what_if_about_hostile_names_has_the_same_tags(name: str) -> None:
+    harmless, hostile = Visitor(FakeShard("shard-a")), Visitor(FakeShard(name))
+    path = address("whatif", zone=name, rack=name)
+    told = hostile.sign_in().get(path)
+    assert _plain(tags(told.text)) == _plain(tags(harmless.sign_in().get(path).text))
 
 
 def _plain(seen: list[tuple[str, tuple[str, ...]]]) -> list[tuple[str, tuple[str, ...]]]:

@@ -1,11 +1,13 @@
 """Allocations: who has what, since when, and what happened to it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mainstay.dashboard.asking import Asking
 from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.paging import pager
 from mainstay.dashboard.parts import (
     Choice,
     Column,
@@ -18,7 +20,7 @@ from mainstay.dashboard.parts import (
     select,
     table,
 )
-from mainstay.dashboard.words import day_and_time, money, number
+from mainstay.dashboard.words import day_and_time, lasting, money, number
 from mainstay.model.errors import Unavailable
 from mainstay.tenancy.states import Status
 
@@ -53,9 +55,7 @@ async def allocations(asking: Asking, seen: Seen) -> Page:
     value = told.value if isinstance(told.value, dict) else {"items": [], "next_cursor": None}
     rows = [_row(each) for each in value["items"]]
     made = table("Allocations, the newest first", COLUMNS, rows, "There is none like that.")
-    cursor = value["next_cursor"]
-    kept = {"status": status, "project": seen.asked("project")}
-    more = link("Older", address("allocations", **kept, cursor=cursor)) if cursor else None
+    more = pager("allocations", seen.query, value["next_cursor"] or "", "cursor")
     refused = h("p", told.error, class_="notice bad") if told.refused else None
     return Page(
         title="Allocations",
@@ -112,7 +112,8 @@ async def _create(asking: Asking, seen: Seen) -> Html:
     form = order(
         "/allocations/create", seen.csrf,
         h("input", type="hidden", name="nonce", value=seen.nonce),
-        select("project", "Project", [Choice(p["id"], p["name"]) for p in projects["items"]]),
+        select("project", "Project", [Choice(p["id"], p["name"]) for p in projects["items"]],
+               of="new"),
         select("offer", "What", offers),
         select("gpus", "GPUs", [Choice(str(count), str(count)) for count in counts]),
         button="Create allocation",
@@ -130,6 +131,7 @@ async def allocation(asking: Asking, seen: Seen) -> Page:
     path = f"/allocations/{address(name)[1:]}/timeline"
     timeline = (await asking.tenancy(path, project_id=str(row["project_id"]))).value
     moments = timeline["moments"] if isinstance(timeline, dict) else ()
+    bill = await asking.tenancy("/billing/statement", project_id=str(row["project_id"]))
     return Page(
         title=f"Allocation {name}",
         section="/allocations",
@@ -139,7 +141,9 @@ async def allocation(asking: Asking, seen: Seen) -> Page:
             "actions": _actions(row, seen),
             "life": section("Where it is in its life", _life(row)),
             "timeline": section("Timeline", _timeline(moments)),
+            "bill": _bill(name, bill.value),
             "claims": section("What it holds", _claims(row["claims"])),
+            "proof": _proof(row["proof"]),
         },
     )
 
@@ -150,7 +154,10 @@ def _facts(row: Mapping[str, Any]) -> Html:
     why = ": ".join(
         str(failure[part]) for part in ("code", "phase", "message") if failure.get(part)
     )
-    connection = ", ".join(f"{key} {value}" for key, value in row["connection"].items())
+    named = str(row["allocation_id"])
+    connection = ", ".join(
+        f"{_said(key)} {value}" for key, value in row["connection"].items() if value != named
+    )
     return facts(
         ("Status", _status(row)), ("Project", str(row["project_id"])), ("SKU", str(row["sku"])),
         ("GPUs", number(row["gpus"])), ("Region", str(row["region"])),
@@ -208,11 +215,44 @@ def _step(row: Mapping[str, Any], status: Status, column: str) -> str:
 def _timeline(moments: Sequence[Mapping[str, Any]]) -> Html:
     items = [
         h("li", h("time", day_and_time(each["at"]), datetime=str(each["at"])),
-          h("b", str(each["what"])), mark(str(each["layer"])),
+          h("b", _said(each["what"])), mark(str(each["layer"])),
           h("span", str(each["detail"])))
         for each in moments
     ]  # fmt: skip
     return h("ol", *items, class_="timeline", id="timeline") if items else h("p", "Nothing yet.")
+
+
+def _bill(name: str, statement: Any) -> Html:
+    """Its lines of this month's bill; they appear as time is charged."""
+    lines = statement["lines"] if isinstance(statement, dict) else ()
+    currency = str(statement["currency"]) if isinstance(statement, dict) else ""
+    rows = [
+        (day_and_time(line["start"]), day_and_time(line["end"]), lasting(line["seconds"]),
+         number(line["gpus"]), money(line["price_minor"], currency),
+         money(line["amount_minor"], currency))
+        for line in lines if line["allocation"] == name
+    ]  # fmt: skip
+    columns = (
+        "From (UTC)", "To (UTC)", "Lasting", Column("GPUs", True),
+        Column("Per GPU and hour", True), Column("Amount", True),
+    )  # fmt: skip
+    made = table("What it has cost this month", columns, rows, "Nothing was charged for it yet.")
+    return section("Bill", made)
+
+
+def _proof(proof: Any) -> Html:
+    """What its node has proved about the clean-up."""
+    if not isinstance(proof, dict):
+        return EMPTY
+    rows = [(str(key).replace("_", " "), _plain(value)) for key, value in sorted(proof.items())]
+    return section("Proof of clean-up", table("As its node has sent it", ("What", "Proof"), rows,
+                                              "Nothing."))  # fmt: skip
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> Html:

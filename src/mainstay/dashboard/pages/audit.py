@@ -1,17 +1,17 @@
 """Who did what: the last actions of shards, and what people tried with tenants."""
 
-from typing import Any, Final
+from typing import Any
 
 from mainstay.dashboard.asking import Asking
 from mainstay.dashboard.html import Html, address, link, together
 from mainstay.dashboard.page import Page, Seen
-from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows
-from mainstay.dashboard.parts import field, filters, mark, section, table
+from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_row, cycles_ago
+from mainstay.dashboard.paging import ASKED, SIZE, merged, pager
+from mainstay.dashboard.parts import Choice, field, filters, mark, section, select, table
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import day_and_time, plural
 from mainstay.model import views as v
-
-SIZE: Final = 50
+from mainstay.model.action import ActionKind
 
 
 async def audit(asking: Asking, seen: Seen) -> Page:
@@ -20,9 +20,11 @@ async def audit(asking: Asking, seen: Seen) -> Page:
         cluster=seen.asked("cluster"),
         machine=seen.asked("machine"),
         disposition=seen.asked("disposition"),
-        limit=SIZE,
+        kind=seen.asked("kind"),
+        limit=ASKED,
     )
-    done = await asking.actions(query)
+    done = await asking.actions(query, seen.cursors)
+    paged = merged(done, cycles_ago, _id, seen.cursors)
     matched = sum(each.value.matched for each in done if each.value)
     before = seen.asked("before")
     told = await asking.tenancy(
@@ -30,22 +32,32 @@ async def audit(asking: Asking, seen: Seen) -> Page:
     )
     made = table(
         f"{plural(matched, 'action')} remembered, the newest of each shard first",
-        ACTION_COLUMNS, action_rows(done)[: 2 * SIZE], "No action is like that.",
+        ACTION_COLUMNS, [action_row(*each) for each in paged.rows], "No action is like that.",
     )  # fmt: skip
     return Page(
         title="Audit",
         section="/audit",
         fixed=filters(
             "/audit",
+            select("kind", "Action", [Choice("", "any"), *(Choice(k, k) for k in ActionKind)],
+                   query.kind),
             field("cluster", "Cluster", query.cluster),
             field("machine", "Machine", query.machine),
             field("disposition", "What became of it", query.disposition),
         ),
-        live={"actions": section("Actions of shards", made), "tenancy": _tried(told)},
-    )
+        live={
+            "actions": section("Actions of shards", made,
+                               pager("audit", seen.query, paged.after)),
+            "tenancy": _tried(told, seen),
+        },
+    )  # fmt: skip
 
 
-def _tried(told: Told[Any]) -> Html:
+def _id(row: v.ActionRow) -> str:
+    return row.id
+
+
+def _tried(told: Told[Any], seen: Seen) -> Html:
     items = told.value["items"] if isinstance(told.value, dict) else []
     rows = [
         (str(row["action"]), day_and_time(row["at"]), f"{row['actor']} ({row['actor_role']})",
@@ -56,5 +68,6 @@ def _tried(told: Told[Any]) -> Html:
     ]  # fmt: skip
     columns = ("What", "When (UTC)", "Who", "To what", "Result", "Correlation")
     made = table("The newest first", columns, rows, "Nothing was tried yet.")
-    more = link("Older", address("audit", before=items[-1]["id"])) if len(items) == SIZE else None
+    kept = {**seen.query, "before": items[-1]["id"] if items else ""}
+    more = link("Older", address("audit", **kept)) if len(items) == SIZE else None
     return section("What people did with tenants", together(made, more))

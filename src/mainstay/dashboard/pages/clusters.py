@@ -4,6 +4,7 @@ from mainstay.dashboard.asking import Asking, refusal
 from mainstay.dashboard.draw import states_bar
 from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
 from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.paging import merged_by_key, pager
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, sentences, table
 from mainstay.dashboard.words import dollars, moment, number
 from mainstay.model import questions as q
@@ -13,14 +14,16 @@ from mainstay.model.errors import Unknown
 
 async def clusters(asking: Asking, seen: Seen) -> Page:
     """All of them."""
-    told = await asking.clusters()
+    told = await asking.clusters(after=seen.asked("after"))
+    ages = {each.source: age_mark(each, seen.now_s) for each in told}
+    paged = merged_by_key(told, _name)
     rows = [
-        (link(row.cluster, address("clusters", row.cluster)), each.source, _connected(row),
+        (link(row.cluster, address("clusters", row.cluster)), shard, _connected(row),
          number(row.needs), link(number(row.unmet), address("needs", cluster=row.cluster, unmet=1)),
          link(number(sum(row.machines.values())), address("machines", cluster=row.cluster)),
          dollars(row.spend_per_hour), number(row.quota) if row.limited else "any number",
-         moment(row.since_s, seen.now_s), age_mark(each, seen.now_s))
-        for each in told if each.value for row in each.value.rows
+         moment(row.since_s, seen.now_s), ages[shard])
+        for shard, row in paged.rows
     ]  # fmt: skip
     columns = (
         "Cluster", "Shard", "Session", Column("Needs", True), Column("Short", True),
@@ -28,7 +31,13 @@ async def clusters(asking: Asking, seen: Seen) -> Page:
         "Connected", "Age",
     )  # fmt: skip
     made = table("Who is served", columns, rows, "No cluster is connected.")
-    return Page(title="Clusters", section="/clusters", fixed=EMPTY, live={"clusters": made})
+    onward = pager("clusters", seen.query, paged.after)
+    live = {"clusters": together(made, onward)}
+    return Page(title="Clusters", section="/clusters", fixed=EMPTY, live=live)
+
+
+def _name(row: v.ClusterRow) -> str:
+    return row.cluster
 
 
 def _connected(row: v.ClusterRow) -> Html:

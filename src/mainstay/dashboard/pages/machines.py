@@ -7,15 +7,15 @@ from typing import Any, Final
 from mainstay.dashboard.asking import Asking, refusal
 from mainstay.dashboard.draw import lifecycle
 from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
-from mainstay.dashboard.page import PAGES_MAX, Page, Seen
+from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows, machine_link
+from mainstay.dashboard.paging import ASKED, merged_by_key, pager
 from mainstay.dashboard.parts import (
     Choice,
     Column,
     facts,
     field,
     filters,
-    pager,
     section,
     select,
     sentences,
@@ -27,7 +27,6 @@ from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.state import State
 
-SIZE: Final = 50
 HISTORY: Final = 50
 
 COLUMNS: Final = (
@@ -39,11 +38,7 @@ _STATES: Final[Mapping[str, State]] = {str(state): state for state in State if s
 
 
 async def machines(asking: Asking, seen: Seen) -> Page:
-    """A page of them, in the order of their ids over all shards.
-
-    Each shard is asked for as many rows as lie before the end of the page and no more; how many
-    there are it counts itself.
-    """
+    """A page of them, in the order of their ids over all shards; each counts its own."""
     state = _STATES.get(seen.asked("state"))
     query = v.MachineQuery(
         states=(state,) if state else (),
@@ -51,22 +46,25 @@ async def machines(asking: Asking, seen: Seen) -> Page:
         instance_type=seen.asked("type"),
         zone=seen.asked("zone"),
         provider=seen.asked("provider"),
-        limit=seen.page * SIZE,
+        limit=ASKED,
+        after=seen.asked("after"),
     )
     told = await asking.machines(query)
-    found = [(row.id, each.source, row) for each in told if each.value for row in each.value.rows]
-    found.sort(key=lambda each: each[:2])
+    paged = merged_by_key(told, machine_id)
     matched = sum(each.value.matched for each in told if each.value)
-    first = (seen.page - 1) * SIZE
-    rows = [_row(shard, row) for _, shard, row in found[first : first + SIZE]]
+    rows = [machine_row(shard, row) for shard, row in paged.rows]
     made = table(plural(matched, "machine"), COLUMNS, rows, "No machine is like that.")
-    more = matched > first + SIZE and seen.page < PAGES_MAX
     return Page(
         title="Machines",
         section="/machines",
         fixed=_filters(seen),
-        live={"machines": together(made, pager("machines", seen.query, seen.page, more))},
+        live={"machines": together(made, pager("machines", seen.query, paged.after))},
     )
+
+
+def machine_id(row: v.MachineRow) -> str:
+    """What orders machines."""
+    return row.id
 
 
 def _filters(seen: Seen) -> Html:
@@ -82,7 +80,8 @@ def _filters(seen: Seen) -> Html:
     )  # fmt: skip
 
 
-def _row(shard: str, row: v.MachineRow) -> list[Child]:
+def machine_row(shard: str, row: v.MachineRow) -> list[Child]:
+    """One of a list."""
     cluster: Child = row.cluster and link(row.cluster, address("clusters", row.cluster))
     return [
         machine_link(row.id), state_mark(row.state), cluster, row.instance_type, row.zone,

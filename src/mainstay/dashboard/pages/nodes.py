@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mainstay.dashboard.asking import Asking
-from mainstay.dashboard.draw import Slot, slots
+from mainstay.dashboard.draw_slots import Slot, slot_key, slot_tree
 from mainstay.dashboard.html import EMPTY, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.paging import pager
 from mainstay.dashboard.parts import Column, facts, mark, section, table
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import day_and_time, number, plural
 from mainstay.model.errors import Unavailable
-from mainstay.tenancy.states import SlotStatus
 
 SIZE: Final = 24
 """So many nodes are drawn on a page: each is one question."""
@@ -25,7 +25,7 @@ async def nodes(asking: Asking, seen: Seen) -> Page:
     async with asyncio.TaskGroup() as group:
         asked = [group.create_task(_slots(asking, str(row["id"]))) for row in rows]
     drawn = [_drawn(row, each.result()) for row, each in zip(rows, asked, strict=True)]
-    more = link("Next", address("nodes", after=str(rows[-1]["id"]))) if len(rows) == SIZE else None
+    more = pager("nodes", seen.query, str(rows[-1]["id"]) if len(rows) == SIZE else "")
     free = sum(int(row["slots_available"]) for row in rows)
     count = h("p", f"{plural(len(rows), 'node')} here, {plural(free, 'slot')} free.")
     none = h("p", "No node is registered: `mainstay admin` does that.", class_="none")
@@ -33,18 +33,9 @@ async def nodes(asking: Asking, seen: Seen) -> Page:
     return Page(
         title="Nodes and slots",
         section="/nodes",
-        fixed=_legend(),
+        fixed=slot_key(),
         live={"nodes": made if told.value else EMPTY},
     )
-
-
-def _legend() -> Html:
-    keys = [
-        h("span", h("span", class_=f"swatch slot-{name}", aria_hidden="true"),
-          name.replace("_", " "))
-        for name in SlotStatus
-    ]  # fmt: skip
-    return h("p", *keys, class_="key")
 
 
 async def _slots(asking: Asking, node: str) -> Sequence[Mapping[str, Any]]:
@@ -69,7 +60,7 @@ def _drawn(row: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> Html:
     return h(
         "article",
         h("h2", link(name, address("nodes", name)), " ", _status(row)),
-        slots(name, map(_slot, found)),
+        slot_tree(name, map(_slot, found)),
         h("p", f"{row['sku']} in {row['region']}: {row['slots_available']} of {row['slots']} slots"
                f" free, mode {row['mode']}", class_="note"),
         class_="rack",
@@ -107,7 +98,7 @@ async def node(asking: Asking, seen: Seen) -> Page:
                 ("GPUs", number(row["gpus_total"])), ("Agent", str(row["agent_version"])),
                 ("Agent heard", day_and_time(row["last_seen_at"])),
             ),
-            "slots": section("Slots", slots(name, map(_slot, found)),
+            "slots": section("Slots", slot_key(), slot_tree(name, map(_slot, found)),
                              table("Each slot", columns, rows, "None is known yet.")),
         },
     )  # fmt: skip

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.asking import SHORTFALLS_SHOWN, Asking
 from mainstay.dashboard.draw import STATES, Share, bar, states_bar
-from mainstay.dashboard.html import EMPTY, Child, Html, address, link
+from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link
 from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.pages.money import BY, NANO, by_name, money_bar, sums
 from mainstay.dashboard.pages.rows import ACTION_COLUMNS, Held, action_rows, held_by, not_acting
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, table
 from mainstay.dashboard.told import Told
@@ -16,16 +17,6 @@ from mainstay.model import views as v
 from mainstay.model.state import State
 
 DECISIONS: Final = 12
-SHORTFALLS: Final = 8
-NANO: Final = 1e9
-"""Money is told in billionths of a dollar."""
-
-_MONEY: Final = (
-    "hosts", "spend_per_hour", "spent", "idle_per_hour", "unclaimed_per_hour", "saving_per_hour",
-)  # fmt: skip
-_MONEY_NAMES: Final = (
-    "Hosts", "Per hour", "So far", "Idle per hour", "Unclaimed per hour", "Saved per hour",
-)  # fmt: skip
 
 
 async def overview(asking: Asking, seen: Seen) -> Page:
@@ -56,8 +47,8 @@ def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], he
     slots = machines[str(State.SPECULATIVE)]
     real = sum(machines.values()) - slots
     needs, unmet = sum(s.needs for s in summaries), sum(s.unmet for s in summaries)
-    spend = sum(sum(s.spend_per_hour.values()) for s in summaries)
-    idle = sum(s.spend_per_hour.get(str(State.IDLE), 0.0) for s in summaries)
+    metered = sums(s.money for s in summaries)
+    spend, idle = metered["spend_per_hour"] / NANO, metered["idle_per_hour"] / NANO
     controls = sum(s.controls for s in summaries)
     stances = [(s.stamp.shard, not_acting(s, held)) for s in summaries]
     resting = [f"{shard}: {why}" for shard, why in stances if why]
@@ -65,9 +56,9 @@ def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], he
     return cards(
         card("Machines", link(number(real), "/machines"), f"and {number(slots)} quota slots"),
         card("Serving", number(machines[str(State.CONFIGURED)]), "in state Configured"),
-        card("Spend per hour", dollars(spend), f"{dollars(idle)} of it idle"),
+        card("Spending", dollars(spend), f"per hour, {dollars(idle)} idle"),
         card("Needs", link(number(needs), "/needs"), f"{number(needs - unmet)} satisfied"),
-        card("Short", link(number(unmet), "/needs?unmet=1"), "needs that miss something",
+        card("Short", link(number(unmet), "/needs?unmet=1"), "miss something",
              warns=unmet > 0),
         card("Shards", link(number(len(told)), "/shards"),
              f"{plural(silent, 'shard')} silent" if silent else "all answer", warns=silent > 0),
@@ -92,28 +83,11 @@ def _fleet(summaries: Sequence[v.Summary]) -> Html:
 
 def _money(told: Sequence[Told[v.MoneyRows]], summaries: Sequence[v.Summary]) -> Html:
     """By class of capacity; by state where a shard does not tell that."""
-    found: dict[str, Counter[str]] = {}
-    for each in told:
-        for row in each.value.rows if each.value else ():
-            sums = found.setdefault(row.name or "unknown", Counter())
-            for part in _MONEY:
-                sums[part] += getattr(row, part)
+    found = by_name(told)
     if not found:
         return _money_by_state(summaries)
-    ordered = sorted(found.items(), key=lambda pair: -pair[1]["spend_per_hour"])
-    rows = [
-        (name, number(sums["hosts"]), *(dollars(sums[part] / NANO) for part in _MONEY[1:]))
-        for name, sums in ordered
-    ]
-    shares = [
-        Share(name, sums["spend_per_hour"], f"phase-{place % 6}",
-              f"{dollars(sums['spend_per_hour'] / NANO)} per hour")
-        for place, (name, sums) in enumerate(ordered) if sums["spend_per_hour"]
-    ]  # fmt: skip
-    columns: list[Column | str] = ["Class", *(Column(name, True) for name in _MONEY_NAMES)]
-    drawn = bar("Dollars per hour by class of capacity", shares) if shares else None
-    return section("Money by class of capacity", drawn,
-                   table("What is paid, now and so far", columns, rows, "Nothing."))  # fmt: skip
+    drawn = money_bar(found, BY["class"])
+    return section("Money by class of capacity", drawn, h("p", link("All money", "/money")))
 
 
 def _money_by_state(summaries: Sequence[v.Summary]) -> Html:
@@ -136,12 +110,13 @@ def _shortfalls(told: Sequence[Told[v.ShortfallRows]]) -> Html:
     shown = [
         (_explain(each, row), row.priority, amounts(row.missing), ", ".join(row.reasons),
          plural(row.age, "cycle"), ", ".join(row.clusters), each.source)
-        for each, row in rows[:SHORTFALLS]
+        for each, row in rows[:SHORTFALLS_SHOWN]
     ]  # fmt: skip
     columns = (
         "Need", Column("Priority", True), "Missing", "Why", "For", "Clusters", "Shard",
     )  # fmt: skip
-    caption = f"What is missing, the most important first: {plural(len(rows), 'kind')} of need"
+    kinds = sum(each.value.matched for each in told if each.value)
+    caption = f"What is missing, the most important first: {plural(kinds, 'kind')} of need"
     made = table(caption, columns, shown, "Nothing is missing.")
     return section("Shortfalls", made, link("All needs that are short", "/needs?unmet=1"))
 

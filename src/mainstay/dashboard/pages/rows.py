@@ -10,7 +10,7 @@ from mainstay.dashboard.words import dollars, number, short
 from mainstay.model import views as v
 
 ACTION_COLUMNS: Final = (
-    "Action", "Machine", "Cluster", "Need", "What became of it", "Why",
+    "Action", "Machine", "Cluster", "Need", "Result", "Why",
     Column("$/hour", True), Column("Cycle", True), "Shard",
 )  # fmt: skip
 
@@ -23,16 +23,22 @@ _KINDS: Final = {"executed": "good", "capped": "warn", "suppressed": "warn", "de
 def action_rows(told: Iterable[Told[v.ActionRows]]) -> list[Sequence[Child]]:
     """Actions of all shards: each shard's newest first, in turn, for cycles differ between them."""
     found = [
-        (each.value.stamp.cycle - row.cycle, each.source, row)
+        (cycles_ago(each, row), each.source, row)
         for each in told
         if each.value is not None
         for row in each.value.rows
     ]
     found.sort(key=lambda each: each[0])
-    return [_action(source, row) for _, source, row in found]
+    return [action_row(source, row) for _, source, row in found]
 
 
-def _action(source: str, row: v.ActionRow) -> Sequence[Child]:
+def cycles_ago(told: Told[v.ActionRows], row: v.ActionRow) -> int:
+    """How old an action is, for its own shard."""
+    return told.value.stamp.cycle - row.cycle if told.value is not None else 0
+
+
+def action_row(source: str, row: v.ActionRow) -> Sequence[Child]:
+    """One action of a shard."""
     cluster: Child = row.cluster and link(row.cluster, address("clusters", row.cluster))
     why = ": ".join(filter(None, (row.reason, row.outcome, row.detail)))
     return (

@@ -1,4 +1,4 @@
-"""Shards as they see themselves and as the coordinator sees them; domains, moves, conflicts."""
+"""Shards as they see themselves and as the coordinator sees them, and the domains they have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,18 +19,15 @@ from mainstay.model.errors import Unknown
 async def shards(asking: Asking, seen: Seen) -> Page:
     """All of them."""
     told = await asking.summaries()
-    fleet = await asking.coordinated()
+    known, domains = await asking.registered()
     held = held_by(await asking.controls())
     return Page(
         title="Shards",
         section="/shards",
         fixed=EMPTY,
         live={
-            "shards": _shards(told, fleet.shards, held, seen.now_s),
-            "domains": _domains(fleet.domains),
-            "moves": _moves(fleet.moves, seen.now_s),
-            "plan": _plan(fleet.plan),
-            "conflicts": _conflicts(fleet.conflicts, seen.now_s),
+            "shards": _shards(told, known, held, seen.now_s),
+            "domains": _domains(domains),
         },
     )
 
@@ -48,11 +45,11 @@ def _shards(
     columns = (
         "Shard", "Age", "State", Column("Cycle", True), Column("Machines", True),
         Column("Needs", True),
-        Column("Short", True), Column("$/hour", True), Column("Actions/min", True),
-        "Coordinator heard", Column("Free", True), Column("Domains", True), Column("Strays", True),
+        Column("Short", True), Column("$/hour", True), Column("Acts/min", True),
+        "Reported", Column("Free", True), Column("Domains", True), Column("Strays", True),
     )  # fmt: skip
-    return section("Shards", table("Each shard, and what the coordinator knows of it", columns,
-                                   rows, "No shard runs here."))  # fmt: skip
+    caption = "Each shard; what stands behind Reported is what the coordinator knows of it"
+    return table(caption, columns, rows, "No shard runs here.")
 
 
 def _shard(
@@ -90,40 +87,6 @@ def _domains(told: Told[c.DomainRows]) -> Html:
 
 def _named(shard: str) -> Child:
     return link(shard, address("shards", shard)) if shard else ""
-
-
-def _moves(told: Told[c.MoveRows], now_s: float) -> Html:
-    rows = [
-        (row.id, row.donor, row.recipient, row.state, number(len(row.machines)), row.wanted,
-         row.why, moment(row.created_at_ns / 1e9, now_s))
-        for row in (told.value.rows if told.value else ())
-    ]  # fmt: skip
-    columns = ("Move", "From", "To", "State", Column("Machines", True), "Wanted", "Why", "Since")
-    caption = "Machines that one shard hands over to another, the newest first"
-    return section("Moves", table(caption, columns, rows, "No machine was ever moved."))
-
-
-def _plan(told: Told[c.PlanRow]) -> Html:
-    plan = told.value
-    rows: list[Sequence[Child]] = []
-    if plan is not None:
-        rows += [(p.recipient, p.donor, p.wanted, number(p.machines_max), p.why)
-                 for p in plan.proposals]  # fmt: skip
-        rows += [(verdict.shard, "nobody", "", "0", verdict.sentence) for verdict in plan.verdicts]
-    columns = ("For", "From", "Wanted", Column("Machines", True), "Why")
-    acts = "carried out by itself" if plan and plan.acts else "shown only"
-    return section("Plan", table(f"What the coordinator would move now; it is {acts}", columns,
-                                 rows[:SHOWN_MAX], "Nothing is to be moved."))  # fmt: skip
-
-
-def _conflicts(told: Told[c.ConflictRows], now_s: float) -> Html:
-    rows = [
-        (f"{row.kind} {row.subject}", row.holder, row.claimant, number(row.times),
-         moment(row.last_seen_ns / 1e9, now_s), row.what_to_do)
-        for row in (told.value.rows if told.value else ())[:SHOWN_MAX]
-    ]  # fmt: skip
-    columns = ("What", "Who has it", "Who claims it", Column("Times", True), "Seen", "What to do")
-    return section("Conflicts", table("What two claim", columns, rows, "There is none."))
 
 
 async def shard(asking: Asking, seen: Seen) -> Page:

@@ -4,16 +4,15 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from mainstay.engine.explain import explain_cluster, explain_machine, explain_need
-from mainstay.engine.lookup import told_at
+from mainstay.engine.explain import examine_need, explain_cluster, explain_machine
 from mainstay.engine.plan import Plan
 from mainstay.model.assignment import NeedRef
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, parse_cluster_id, parse_machine_id
 from mainstay.model.need import Need
-from mainstay.model.questions import About, Explanation, Question
+from mainstay.model.questions import About, Expected, Explanation, Question
 from mainstay.model.resources import from_units
 from mainstay.model.views import Stamp
 from mainstay.shard.answers.sentences import (
@@ -22,45 +21,85 @@ from mainstay.shard.answers.sentences import (
     need_sentences,
     ref_text,
 )
+from mainstay.shard.answers.standing import standing_expected
+from mainstay.shard.answers.when import (
+    NOTHING_KNOWN,
+    Outlook,
+    cluster_expected,
+    expected_sentence,
+    need_expected,
+)
+
+CUT: Final = "Not every change was tried; with more --patience all are."
 
 NAMED_MAX: Final = 5
 """So many needs that could be meant are named."""
 
-Told = tuple[str, tuple[str, ...], object]
-"""Subject, sentences, and what they were made from."""
+
+class Told(NamedTuple):
+    """What is said about something."""
+
+    subject: str
+    sentences: tuple[str, ...]
+    report: object
+    """What the sentences were made from."""
+
+    expected: Expected
 
 
-def explain(plan: Plan, question: Question, stamp: Stamp) -> Explanation:
+class Given(NamedTuple):
+    """What an answer is made with, beside the plan."""
+
+    outlook: Outlook = NOTHING_KNOWN
+    enough: Callable[[], bool] | None = None
+    """Whether no further decision is to be begun; None: never."""
+
+
+NOTHING_GIVEN: Final = Given()
+
+
+def explain(
+    plan: Plan, question: Question, stamp: Stamp, given: Given = NOTHING_GIVEN
+) -> Explanation:
     """Answer a question from a plan. Pure, and slow enough to run beside the loop."""
     answer = _ANSWERS.get(question.about)
     if answer is None:
         raise Rejected("nothing was asked about: name a need, a gang, a machine or a cluster")
-    subject, sentences, report = answer(plan, question)
-    document = json.dumps(as_document(report), sort_keys=True)
-    return Explanation(stamp=stamp, subject=subject, sentences=sentences, document=document)
+    told = answer(plan, question, given)
+    return Explanation(
+        stamp=stamp,
+        subject=told.subject,
+        sentences=(*told.sentences, expected_sentence(told.expected)),
+        document=json.dumps(as_document(told.report), sort_keys=True),
+        expected=told.expected,
+    )
 
 
-def _machine(plan: Plan, question: Question) -> Told:
+def _machine(plan: Plan, question: Question, given: Given) -> Told:
     told = explain_machine(plan, parse_machine_id(question.name))
-    return told.machine, machine_sentences(told), told
+    expected = standing_expected(plan, told, given.outlook)
+    return Told(told.machine, machine_sentences(told), told, expected)
 
 
-def _cluster(plan: Plan, question: Question) -> Told:
+def _cluster(plan: Plan, question: Question, given: Given) -> Told:
     told = explain_cluster(plan, parse_cluster_id(question.name))
-    short = told_at(plan)
-    unmet = [need for place, need in enumerate(plan.needs) if place in short]
-    first = next((need for need in unmet if need.cluster == told.cluster), None)
+    short = (each.need for each in plan.unsatisfied if each.need.cluster == told.cluster)
+    first = next(short, None)
     more = () if first is None else (f"The first that is short: {ref_text(first.ref)}.",)
-    return told.cluster, (*cluster_sentences(told), *more), told
+    expected = cluster_expected(plan, told.cluster, given.outlook)
+    return Told(told.cluster, (*cluster_sentences(told), *more), told, expected)
 
 
-def _need(plan: Plan, question: Question) -> Told:
+def _need(plan: Plan, question: Question, given: Given) -> Told:
     ref = meant(plan, question)
-    told = explain_need(plan, ref, relax=not question.quick)
-    return ref_text(told.need.ref), need_sentences(told), told
+    examined = examine_need(plan, ref, relax=not question.quick, enough=given.enough)
+    told = examined.certificate
+    more = (CUT,) if examined.is_cut else ()
+    expected = need_expected(plan, examined, given.outlook)
+    return Told(ref_text(told.need.ref), (*need_sentences(told), *more), told, expected)
 
 
-_ANSWERS: Final[Mapping[About, Callable[[Plan, Question], Told]]] = {
+_ANSWERS: Final[Mapping[About, Callable[[Plan, Question, Given], Told]]] = {
     About.NEED: _need,
     About.GANG: _need,
     About.MACHINE: _machine,

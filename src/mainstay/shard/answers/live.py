@@ -1,10 +1,11 @@
 """A running shard as its readers see it, and as people hold it back."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mainstay.inventory.inventory import Inventory
+from mainstay.model.action import ActionKind
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
@@ -12,20 +13,25 @@ from mainstay.model.state import State
 from mainstay.runtime.clock import Clock
 from mainstay.shard.answers.money import MoneyFacts, facts_of
 from mainstay.shard.answers.view import Activity
+from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind, Controls
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.events import Event
 from mainstay.shard.executor import Executor
 from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
 from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.backoff import BackOff
+from mainstay.shard.hands.breaker import Breakers
 from mainstay.shard.journal import ShardJournal
+from mainstay.shard.latency import Kind, Step, StepTimes, with_done
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.money.metering import Money
 from mainstay.shard.orders import Disposed
-from mainstay.shard.outcomes import Disposition
+from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.shard.reconcile import Reconciler
 from mainstay.shard.sessions import Sessions
 from mainstay.shard.shard import Shard
+from mainstay.shard.steady import SteadyClock
 
 MINUTE_S: Final = 60.0
 
@@ -47,7 +53,13 @@ class LiveShard:
     executor: Executor
     journal: ShardJournal
     clock: Clock
+    steady: SteadyClock
     money_: Money
+    steps: StepTimes
+    backoff: BackOff
+    breakers: Breakers
+    cycle_s: float
+    """From one tick to the next."""
 
     @property
     def published(self) -> Published | None:
@@ -101,6 +113,40 @@ class LiveShard:
             at_s=self.clock.now_s(),
             as_seen=self.money_.as_seen,
         )
+
+    def outlook(self) -> Outlook:
+        """What it knows about time, now."""
+        now_s = self.clock.elapsed_s()
+        measured = self.steps.measured(now_s)
+        return Outlook(
+            now_s=self.clock.now_s(),
+            steady_s=self.steady.now_s(),
+            cycle_s=self.cycle_s,
+            measured=replace(measured, samples=with_done(measured.samples, self._joined_at_once())),
+            connected=frozenset(each.cluster for each in self.sessions()),
+            controls=tuple(self.controls()),
+            not_acting=self.not_acting(),
+            unlisted=self.published.unlisted if self.published else "",
+            backed_off_s=self.backoff.left_s(now_s),
+            barred_s={
+                place: max(0.0, until_s - now_s)
+                for place, until_s in self.breakers.open_until_s.items()
+            },
+        )
+
+    def enough_after(self, seconds: float) -> Callable[[], bool] | None:
+        """Says when so many seconds have passed; 0 is for ever."""
+        until_s = self.clock.elapsed_s() + seconds
+        return (lambda: self.clock.elapsed_s() >= until_s) if seconds > 0 else None
+
+    def _joined_at_once(self) -> Iterator[tuple[Kind, Step, float]]:
+        """Machines that joined while an action had them in hand: no snapshot has seen these."""
+        for told in self.journal.recent():
+            done, action = told.disposed, told.disposed.order.action
+            joined = action.kind is ActionKind.BOOTSTRAP and done.outcome is Outcome.SUCCESS
+            if joined and action.machine in self.inventory:
+                profile = self.inventory.machine(action.machine).profile
+                yield Kind(done.order.source, profile.instance_type), Step.CONFIGURE, done.seconds
 
     def set_control(
         self,

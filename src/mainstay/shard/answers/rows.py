@@ -1,8 +1,9 @@
 """Rows for people, made from the columns of a plan: no walk over machines that nobody asked for."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,14 @@ from mainstay.shard.facts import ProviderFacts
 from mainstay.shard.orders import Disposed
 
 Mask = NDArray[np.bool_]
+RowT = TypeVar("RowT")
+
+
+def first(rows: tuple[RowT, ...], limit: int) -> tuple[RowT, ...]:
+    """So many of them; a limit of zero is none."""
+    if limit < 0:
+        raise Rejected(f"limit must not be negative: {limit} (0 is none)")
+    return rows[:limit] if limit else rows
 
 
 def selected(snapshot: Snapshot, query: MachineQuery) -> Rows:
@@ -48,8 +57,12 @@ def selected(snapshot: Snapshot, query: MachineQuery) -> Rows:
         chosen &= of_cluster(snapshot, ClusterId(query.cluster))
     asked = [
         Requirement(key, Operator.IN, (value,))
-        for key, value in ((INSTANCE_TYPE_KEY, query.instance_type), (ZONE_KEY, query.zone))
-        if value
+        for key, value in (
+            (INSTANCE_TYPE_KEY, query.instance_type),
+            (ZONE_KEY, query.zone),
+            (query.attribute, query.value),
+        )
+        if key and value
     ]
     if asked:
         chosen &= snapshot.shapes.matching(asked)[snapshot.shape]
@@ -59,6 +72,13 @@ def selected(snapshot: Snapshot, query: MachineQuery) -> Rows:
     order = snapshot.order.astype(np.intp)
     rows: Rows = order[chosen[order]]
     return rows
+
+
+def paged(snapshot: Snapshot, rows: Rows, query: MachineQuery) -> Rows:
+    """Of what is selected, so many behind the id that was shown last."""
+    ids = snapshot.ids
+    first = bisect_right(rows, query.after, key=lambda row: ids[int(row)]) if query.after else 0
+    return rows[first : first + query.limit] if query.limit else rows[first:]
 
 
 def of_cluster(snapshot: Snapshot, cluster: ClusterId) -> Mask:
@@ -119,7 +139,7 @@ def _machine_rows(plan: Plan, rows: Rows, action_of: Mapping[int, str]) -> Itera
 
 
 def need_rows(plan: Plan, query: NeedQuery) -> tuple[int, tuple[NeedRow, ...]]:
-    """How many needs are meant, and the first of them in the order in which they are served."""
+    """How many needs are meant, and a page of them in the order in which they are served."""
     if query.limit < 0:
         raise Rejected(f"limit must not be negative: {query.limit} (0 is none)")
     told = told_at(plan)
@@ -130,7 +150,8 @@ def need_rows(plan: Plan, query: NeedQuery) -> tuple[int, tuple[NeedRow, ...]]:
         and (not query.unmet or place in told)
     ]
     machines = claims(plan)
-    shown = places[: query.limit] if query.limit else places
+    behind = places[bisect_left(places, query.after) :] if query.after > 0 else places
+    shown = behind[: query.limit] if query.limit else behind
     rows = (_need_row(plan, place, told.get(place), machines) for place in shown)
     return len(places), tuple(rows)
 
@@ -159,6 +180,7 @@ def _need_row(plan: Plan, place: int, told: Unsatisfied | None, machines: Sequen
         domain="" if told is None else "/".join(told.domain or ()),
         asks_for=asks_for(need.profile),
         min_unit=quantities(need.min_unit),
+        place=place + 1,
     )
 
 
@@ -216,8 +238,24 @@ def action_rows(
     if query.limit < 0:
         raise Rejected(f"limit must not be negative: {query.limit} (0 is none)")
     meant = [each for each in reversed(recent) if _is_meant(each, query)]
-    shown = meant[: query.limit] if query.limit else meant
+    older = list(_older(meant, query.after)) if query.after else meant
+    shown = older[: query.limit] if query.limit else older
     return len(meant), tuple(map(_action_row, shown))
+
+
+def _older(newest_first: Sequence[Disposed], after: str) -> Iterator[Disposed]:
+    """Behind the one that was shown last; if that is forgotten, so are all that are older."""
+    rest = iter(newest_first)
+    for each in rest:
+        if _id(each) == after:
+            break
+    yield from rest
+
+
+def _id(record: Disposed) -> str:
+    order = record.order
+    parts = (record.cycle, order.cycle, order.action.kind.value, record.disposition.value)
+    return "-".join(map(str, (*parts, order.action.machine)))
 
 
 def _is_meant(record: Disposed, query: ActionQuery) -> bool:
@@ -226,6 +264,7 @@ def _is_meant(record: Disposed, query: ActionQuery) -> bool:
         query.cluster in {"", action.cluster}
         and query.machine in {"", action.machine}
         and query.disposition in {"", record.disposition.value}
+        and query.kind in {"", action.kind.value}
     )
 
 
@@ -250,6 +289,7 @@ def _action_row(record: Disposed) -> ActionRow:
         saved_per_hour=order.saved_per_hour,
         at_risk_dollars=order.at_risk_dollars if math.isfinite(order.at_risk_dollars) else 0.0,
         pinned=math.isinf(order.at_risk_dollars),
+        id=_id(record),
     )
 
 

@@ -11,7 +11,9 @@ from typing import Final, Protocol, TypeVar
 
 from mainstay.engine.doings import doings
 from mainstay.engine.plan import Plan
+from mainstay.model.action import ActionKind
 from mainstay.model.errors import Rejected, Unavailable
+from mainstay.model.group_views import GroupQuery, GroupRows
 from mainstay.model.ids import ClusterId, MachineId, parse_cluster_id, parse_machine_id
 from mainstay.model.machine import Machine
 from mainstay.model.questions import (
@@ -26,6 +28,7 @@ from mainstay.model.questions import (
     WhatIfAnswer,
     WhatIfQuery,
 )
+from mainstay.model.state import State
 from mainstay.model.views import (
     ActionQuery,
     ActionRows,
@@ -51,19 +54,23 @@ from mainstay.model.views import (
 from mainstay.runtime.aside import Aside
 from mainstay.shard import shortfalls
 from mainstay.shard.answers.clusters import cluster_rows
-from mainstay.shard.answers.explain import explain
+from mainstay.shard.answers.explain import Given, explain
+from mainstay.shard.answers.groups import group_rows
 from mainstay.shard.answers.inspect import inspect
 from mainstay.shard.answers.money import MoneyFacts, money_rows, whole
 from mainstay.shard.answers.rows import (
     action_rows,
+    first,
     machine_chunks,
     need_rows,
+    paged,
     provider_row,
     selected,
     shortfall_row,
     spend_by_state,
 )
 from mainstay.shard.answers.whatif import what_if
+from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
 from mainstay.shard.orders import Disposed
@@ -128,6 +135,12 @@ class Facts(Protocol):
     def money(self) -> MoneyFacts:
         """What it costs and has cost."""
 
+    def outlook(self) -> Outlook:
+        """What it knows about time."""
+
+    def enough_after(self, seconds: float) -> Callable[[], bool] | None:
+        """Says when so many seconds have passed; None where nobody counts them."""
+
 
 class Live(Facts, Protocol):
     """A shard that can also be told something."""
@@ -170,8 +183,7 @@ class ShardView:
             return
         plan = published.plan
         rows = await self._aside(lambda: selected(plan.snapshot, query))
-        shown = rows[: query.limit] if query.limit else rows
-        chunks = machine_chunks(plan, shown)
+        chunks = machine_chunks(plan, paged(plan.snapshot, rows, query))
         while (chunk := await self._aside(lambda: next(chunks, None))) is not None:
             yield MachineRows(stamp=stamp, matched=len(rows), rows=chunk)
 
@@ -191,21 +203,22 @@ class ShardView:
         sessions, held = tuple(shard.sessions()), dict(shard.held_rollups())
         rows = await self._aside(lambda: cluster_rows(plan, sessions, held))
         meant = tuple(row for row in rows if query.cluster in {"", row.cluster})
-        return ClusterRows(stamp=stamp, rows=meant)
+        behind = tuple(row for row in meant if row.cluster > query.after)
+        return ClusterRows(stamp=stamp, matched=len(meant), rows=first(behind, query.limit))
 
     async def actions(self, query: ActionQuery) -> ActionRows:
         """What was done and what was not."""
         matched, rows = action_rows(self._shard.recent(), query)
         return ActionRows(stamp=self._stamp(), matched=matched, rows=rows)
 
-    async def shortfalls(self, query: ShortfallQuery) -> ShortfallRows:  # noqa: ARG002
+    async def shortfalls(self, query: ShortfallQuery) -> ShortfallRows:
         """What is missing."""
         published, stamp = self._shard.published, self._stamp()
         if published is None:
             return ShortfallRows(stamp=stamp)
         plan = published.plan
         rows = await self._aside(lambda: tuple(map(shortfall_row, shortfalls.rows(plan))))
-        return ShortfallRows(stamp=stamp, rows=rows)
+        return ShortfallRows(stamp=stamp, matched=len(rows), rows=first(rows, query.limit))
 
     async def providers(self, query: ProviderQuery) -> ProviderRows:  # noqa: ARG002
         """Through whom the shard acts."""
@@ -229,19 +242,29 @@ class ShardView:
     async def explain(self, question: Question) -> Explanation:
         """Why. On the last plan; what takes too long is left out, and that is said."""
         plan, stamp = self._plan(), self._stamp()
+        given = Given(self._shard.outlook(), self._shard.enough_after(question.patience_s))
         try:
-            return await self._in_time(lambda: explain(plan, question, stamp))
+            return await self._in_time(lambda: explain(plan, question, stamp, given))
         except Unavailable:
             if question.quick or question.about not in {About.NEED, About.GANG}:
                 raise
         quick = replace(question, quick=True)
-        told = await self._in_time(lambda: explain(plan, quick, stamp))
+        told = await self._in_time(lambda: explain(plan, quick, stamp, given))
         return replace(told, sentences=(*told.sentences, NOT_TRIED))
 
     async def what_if(self, query: WhatIfQuery) -> WhatIfAnswer:
         """What would change if. On the last plan, within the deadline."""
         plan, stamp = self._plan(), self._stamp()
         return await self._in_time(lambda: what_if(plan, query, stamp))
+
+    async def groups(self, query: GroupQuery) -> GroupRows:
+        """Machines counted by the values of an attribute."""
+        published, stamp = self._shard.published, self._stamp()
+        if published is None:
+            return GroupRows(stamp=stamp)
+        snapshot = published.plan.snapshot
+        matched, rows = await self._aside(lambda: group_rows(snapshot, query))
+        return GroupRows(stamp=stamp, matched=matched, rows=rows)
 
     async def inspect(self, cluster: str, limit: int) -> Inspection:
         """Every need, as BigFleet's tools read it."""
@@ -281,7 +304,7 @@ class ShardView:
                 stamp=stamp,
                 epoch=epoch,
                 not_acting=not_acting,
-                machines={} if plan is None else _by_state(plan),
+                machines={} if plan is None else _named(plan.snapshot.by_state),
                 spend_per_hour={} if plan is None else spend_by_state(plan.snapshot),
                 needs=0 if plan is None else len(plan.needs),
                 unmet=0 if plan is None else len(plan.unsatisfied),
@@ -289,7 +312,7 @@ class ShardView:
                 clusters=0 if plan is None else len({need.cluster for need in plan.needs}),
                 connected=connected,
                 seconds={} if published is None else dict(published.seconds),
-                planned={} if plan is None else _planned(plan),
+                planned={} if plan is None else _named(doings(plan).counts()),
                 queued=activity.queued,
                 in_flight=activity.in_flight,
                 actions_per_minute=activity.actions_per_minute,
@@ -303,12 +326,8 @@ class ShardView:
         return summed_up
 
 
-def _by_state(plan: Plan) -> dict[str, int]:
-    return {str(state): count for state, count in plan.snapshot.by_state.items()}
-
-
-def _planned(plan: Plan) -> dict[str, int]:
-    return {str(kind): count for kind, count in doings(plan).counts().items()}
+def _named(counts: Mapping[State, int] | Mapping[ActionKind, int]) -> dict[str, int]:
+    return {str(each): count for each, count in counts.items()}
 
 
 def stamp_of(shard: Facts) -> Stamp:

@@ -20,20 +20,26 @@ class Stamp(_message.Message):
     def __init__(self, shard: _Optional[str] = ..., cycle: _Optional[int] = ..., at_s: _Optional[float] = ...) -> None: ...
 
 class MachineQuery(_message.Message):
-    __slots__ = ("states", "cluster", "instance_type", "zone", "provider", "limit")
+    __slots__ = ("states", "cluster", "instance_type", "zone", "provider", "limit", "after", "attribute", "value")
     STATES_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_provider_pb2.MachineState]
     cluster: str
     instance_type: str
     zone: str
     provider: str
     limit: int
-    def __init__(self, states: _Optional[_Iterable[_Union[_provider_pb2.MachineState, str]]] = ..., cluster: _Optional[str] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., provider: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    after: str
+    attribute: str
+    value: str
+    def __init__(self, states: _Optional[_Iterable[_Union[_provider_pb2.MachineState, str]]] = ..., cluster: _Optional[str] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., provider: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., attribute: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class MachineRow(_message.Message):
     __slots__ = ("id", "state", "cluster", "instance_type", "zone", "capacity_type", "provider", "price_per_hour", "interruption_probability", "need", "group", "action", "idle_since_s")
@@ -76,17 +82,19 @@ class MachineRows(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., matched: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[MachineRow, _Mapping]]] = ...) -> None: ...
 
 class NeedQuery(_message.Message):
-    __slots__ = ("cluster", "unmet", "limit")
+    __slots__ = ("cluster", "unmet", "limit", "after")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     UNMET_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     unmet: bool
     limit: int
-    def __init__(self, cluster: _Optional[str] = ..., unmet: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
+    after: int
+    def __init__(self, cluster: _Optional[str] = ..., unmet: _Optional[bool] = ..., limit: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class NeedRow(_message.Message):
-    __slots__ = ("cluster", "fingerprint", "group", "priority", "asked", "missing", "reason", "age", "machines", "parked", "domain", "asks_for", "min_unit")
+    __slots__ = ("cluster", "fingerprint", "group", "priority", "asked", "missing", "reason", "age", "machines", "parked", "domain", "asks_for", "min_unit", "place")
     class AskedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +129,7 @@ class NeedRow(_message.Message):
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     ASKS_FOR_FIELD_NUMBER: _ClassVar[int]
     MIN_UNIT_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     fingerprint: str
     group: str
@@ -134,7 +143,8 @@ class NeedRow(_message.Message):
     domain: str
     asks_for: str
     min_unit: _containers.ScalarMap[str, str]
-    def __init__(self, cluster: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., priority: _Optional[int] = ..., asked: _Optional[_Mapping[str, str]] = ..., missing: _Optional[_Mapping[str, str]] = ..., reason: _Optional[str] = ..., age: _Optional[int] = ..., machines: _Optional[int] = ..., parked: _Optional[bool] = ..., domain: _Optional[str] = ..., asks_for: _Optional[str] = ..., min_unit: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    place: int
+    def __init__(self, cluster: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., priority: _Optional[int] = ..., asked: _Optional[_Mapping[str, str]] = ..., missing: _Optional[_Mapping[str, str]] = ..., reason: _Optional[str] = ..., age: _Optional[int] = ..., machines: _Optional[int] = ..., parked: _Optional[bool] = ..., domain: _Optional[str] = ..., asks_for: _Optional[str] = ..., min_unit: _Optional[_Mapping[str, str]] = ..., place: _Optional[int] = ...) -> None: ...
 
 class NeedRows(_message.Message):
     __slots__ = ("stamp", "matched", "rows")
@@ -147,10 +157,14 @@ class NeedRows(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., matched: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[NeedRow, _Mapping]]] = ...) -> None: ...
 
 class ClusterQuery(_message.Message):
-    __slots__ = ("cluster",)
+    __slots__ = ("cluster", "limit", "after")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
     cluster: str
-    def __init__(self, cluster: _Optional[str] = ...) -> None: ...
+    limit: int
+    after: str
+    def __init__(self, cluster: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ...) -> None: ...
 
 class ClusterRow(_message.Message):
     __slots__ = ("cluster", "connected", "heard", "since_s", "protocol_version", "needs", "unmet", "machines", "spend_per_hour", "held_rollups", "waiting_frames", "quota", "limited")
@@ -190,27 +204,33 @@ class ClusterRow(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., connected: _Optional[bool] = ..., heard: _Optional[bool] = ..., since_s: _Optional[float] = ..., protocol_version: _Optional[str] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[float] = ..., held_rollups: _Optional[int] = ..., waiting_frames: _Optional[int] = ..., quota: _Optional[int] = ..., limited: _Optional[bool] = ...) -> None: ...
 
 class ClusterRows(_message.Message):
-    __slots__ = ("stamp", "rows")
+    __slots__ = ("stamp", "rows", "matched")
     STAMP_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     rows: _containers.RepeatedCompositeFieldContainer[ClusterRow]
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[ClusterRow, _Mapping]]] = ...) -> None: ...
+    matched: int
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[ClusterRow, _Mapping]]] = ..., matched: _Optional[int] = ...) -> None: ...
 
 class ActionQuery(_message.Message):
-    __slots__ = ("cluster", "machine", "disposition", "limit")
+    __slots__ = ("cluster", "machine", "disposition", "limit", "after", "kind")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
     DISPOSITION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     machine: str
     disposition: str
     limit: int
-    def __init__(self, cluster: _Optional[str] = ..., machine: _Optional[str] = ..., disposition: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    after: str
+    kind: str
+    def __init__(self, cluster: _Optional[str] = ..., machine: _Optional[str] = ..., disposition: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class ActionRow(_message.Message):
-    __slots__ = ("cycle", "decided", "kind", "machine", "cluster", "need", "group", "provider", "disposition", "reason", "outcome", "detail", "seconds", "price_per_hour", "saved_per_hour", "at_risk_dollars", "pinned")
+    __slots__ = ("cycle", "decided", "kind", "machine", "cluster", "need", "group", "provider", "disposition", "reason", "outcome", "detail", "seconds", "price_per_hour", "saved_per_hour", "at_risk_dollars", "pinned", "id")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     DECIDED_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -228,6 +248,7 @@ class ActionRow(_message.Message):
     SAVED_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     AT_RISK_DOLLARS_FIELD_NUMBER: _ClassVar[int]
     PINNED_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     decided: int
     kind: str
@@ -245,7 +266,8 @@ class ActionRow(_message.Message):
     saved_per_hour: float
     at_risk_dollars: float
     pinned: bool
-    def __init__(self, cycle: _Optional[int] = ..., decided: _Optional[int] = ..., kind: _Optional[str] = ..., machine: _Optional[str] = ..., cluster: _Optional[str] = ..., need: _Optional[str] = ..., group: _Optional[str] = ..., provider: _Optional[str] = ..., disposition: _Optional[str] = ..., reason: _Optional[str] = ..., outcome: _Optional[str] = ..., detail: _Optional[str] = ..., seconds: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., saved_per_hour: _Optional[float] = ..., at_risk_dollars: _Optional[float] = ..., pinned: _Optional[bool] = ...) -> None: ...
+    id: str
+    def __init__(self, cycle: _Optional[int] = ..., decided: _Optional[int] = ..., kind: _Optional[str] = ..., machine: _Optional[str] = ..., cluster: _Optional[str] = ..., need: _Optional[str] = ..., group: _Optional[str] = ..., provider: _Optional[str] = ..., disposition: _Optional[str] = ..., reason: _Optional[str] = ..., outcome: _Optional[str] = ..., detail: _Optional[str] = ..., seconds: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., saved_per_hour: _Optional[float] = ..., at_risk_dollars: _Optional[float] = ..., pinned: _Optional[bool] = ..., id: _Optional[str] = ...) -> None: ...
 
 class ActionRows(_message.Message):
     __slots__ = ("stamp", "matched", "rows")
@@ -258,8 +280,10 @@ class ActionRows(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., matched: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[ActionRow, _Mapping]]] = ...) -> None: ...
 
 class ShortfallQuery(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class ShortfallRow(_message.Message):
     __slots__ = ("fingerprint", "priority", "missing", "age", "band", "clusters", "reasons", "asks_for", "needs", "clusters_in_all")
@@ -293,12 +317,14 @@ class ShortfallRow(_message.Message):
     def __init__(self, fingerprint: _Optional[str] = ..., priority: _Optional[int] = ..., missing: _Optional[_Mapping[str, str]] = ..., age: _Optional[int] = ..., band: _Optional[str] = ..., clusters: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ..., asks_for: _Optional[str] = ..., needs: _Optional[int] = ..., clusters_in_all: _Optional[int] = ...) -> None: ...
 
 class ShortfallRows(_message.Message):
-    __slots__ = ("stamp", "rows")
+    __slots__ = ("stamp", "rows", "matched")
     STAMP_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     rows: _containers.RepeatedCompositeFieldContainer[ShortfallRow]
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[ShortfallRow, _Mapping]]] = ...) -> None: ...
+    matched: int
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[ShortfallRow, _Mapping]]] = ..., matched: _Optional[int] = ...) -> None: ...
 
 class ProviderQuery(_message.Message):
     __slots__ = ()
@@ -489,7 +515,7 @@ class SummaryAnswer(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., epoch: _Optional[int] = ..., not_acting: _Optional[str] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[_Mapping[str, float]] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., parked: _Optional[int] = ..., clusters: _Optional[int] = ..., connected: _Optional[int] = ..., seconds: _Optional[_Mapping[str, float]] = ..., planned: _Optional[_Mapping[str, int]] = ..., queued: _Optional[int] = ..., in_flight: _Optional[int] = ..., actions_per_minute: _Optional[float] = ..., controls: _Optional[int] = ..., held_rollups: _Optional[int] = ..., providers: _Optional[_Iterable[_Union[ProviderRow, _Mapping]]] = ..., money: _Optional[_Union[MoneyRow, _Mapping]] = ..., money_since_s: _Optional[float] = ...) -> None: ...
 
 class Question(_message.Message):
-    __slots__ = ("about", "name", "fingerprint", "group", "quick")
+    __slots__ = ("about", "name", "fingerprint", "group", "quick", "patience_s")
     class About(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         ABOUT_UNSPECIFIED: _ClassVar[Question.About]
@@ -507,24 +533,52 @@ class Question(_message.Message):
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     QUICK_FIELD_NUMBER: _ClassVar[int]
+    PATIENCE_S_FIELD_NUMBER: _ClassVar[int]
     about: Question.About
     name: str
     fingerprint: str
     group: str
     quick: bool
-    def __init__(self, about: _Optional[_Union[Question.About, str]] = ..., name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., quick: _Optional[bool] = ...) -> None: ...
+    patience_s: float
+    def __init__(self, about: _Optional[_Union[Question.About, str]] = ..., name: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., quick: _Optional[bool] = ..., patience_s: _Optional[float] = ...) -> None: ...
 
 class Explanation(_message.Message):
-    __slots__ = ("stamp", "subject", "sentences", "document")
+    __slots__ = ("stamp", "subject", "sentences", "document", "expected")
     STAMP_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     SENTENCES_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     subject: str
     sentences: _containers.RepeatedScalarFieldContainer[str]
     document: str
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., subject: _Optional[str] = ..., sentences: _Optional[_Iterable[str]] = ..., document: _Optional[str] = ...) -> None: ...
+    expected: Expected
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., subject: _Optional[str] = ..., sentences: _Optional[_Iterable[str]] = ..., document: _Optional[str] = ..., expected: _Optional[_Union[Expected, _Mapping]] = ...) -> None: ...
+
+class Expected(_message.Message):
+    __slots__ = ("when", "seconds", "because")
+    class When(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WHEN_UNSPECIFIED: _ClassVar[Expected.When]
+        WHEN_NOW: _ClassVar[Expected.When]
+        WHEN_ABOUT: _ClassVar[Expected.When]
+        WHEN_NOT_BEFORE: _ClassVar[Expected.When]
+        WHEN_NEVER: _ClassVar[Expected.When]
+        WHEN_UNKNOWN: _ClassVar[Expected.When]
+    WHEN_UNSPECIFIED: Expected.When
+    WHEN_NOW: Expected.When
+    WHEN_ABOUT: Expected.When
+    WHEN_NOT_BEFORE: Expected.When
+    WHEN_NEVER: Expected.When
+    WHEN_UNKNOWN: Expected.When
+    WHEN_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    when: Expected.When
+    seconds: float
+    because: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, when: _Optional[_Union[Expected.When, str]] = ..., seconds: _Optional[float] = ..., because: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Selection(_message.Message):
     __slots__ = ("matches", "capacity_types", "states", "providers")
@@ -711,3 +765,44 @@ class Retired(_message.Message):
     machine: str
     last_error: str
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., machine: _Optional[str] = ..., last_error: _Optional[str] = ...) -> None: ...
+
+class GroupQuery(_message.Message):
+    __slots__ = ("attribute", "zone", "limit", "after", "value")
+    ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    attribute: str
+    zone: str
+    limit: int
+    after: str
+    value: str
+    def __init__(self, attribute: _Optional[str] = ..., zone: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class GroupRow(_message.Message):
+    __slots__ = ("value", "machines", "spend_per_hour")
+    class MachinesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
+    SPEND_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    value: str
+    machines: _containers.ScalarMap[str, int]
+    spend_per_hour: float
+    def __init__(self, value: _Optional[str] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[float] = ...) -> None: ...
+
+class GroupRows(_message.Message):
+    __slots__ = ("stamp", "matched", "rows")
+    STAMP_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    stamp: Stamp
+    matched: int
+    rows: _containers.RepeatedCompositeFieldContainer[GroupRow]
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., matched: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[GroupRow, _Mapping]]] = ...) -> None: ...
