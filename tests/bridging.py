@@ -107,11 +107,12 @@ class Stage:
         self.others.append(popen)
         return popen
 
-    def dying_bridge(self, death: str) -> "subprocess.Popen[bytes]":
+    def dying_bridge(self, death: str, **more: Any) -> "subprocess.Popen[bytes]":
+        """One that kills itself `before` or `after` a step; `more` are settings of it."""
         agents = self.api.facts["addresses"]["agents"]
         return self.program(
             death=death, shard=self.shard.grpc, database=self.url, agents=agents,
-            home=str(self.home.path),
+            home=str(self.home.path), more=more,
         )  # fmt: skip
 
     def rival(self, machines: int, priority: int) -> "subprocess.Popen[bytes]":
@@ -285,9 +286,10 @@ def _main(given: dict[str, Any]) -> None:
     if "rival" in given:
         asyncio.run(_rival(given["shard"], given["rival"], given["priority"]))
         return
+    usual = {"simulate": True, "join_s": 60.0}
     config = BridgeConfig(
-        shard=given["shard"], insecure=True, simulate=True, simulate_phase_s=0.01, every_s=0.2,
-        settle_s=1.0, gone_after_s=3.0, join_s=60.0, cleanup_s=8.0, agents_url=given["agents"],
+        shard=given["shard"], insecure=True, simulate_phase_s=0.01, every_s=0.2, settle_s=1.0,
+        gone_after_s=3.0, cleanup_s=8.0, agents_url=given["agents"], **(usual | given["more"]),
     )  # fmt: skip
     around = Around(Path(given["home"]), SystemClock(), partial(print, flush=True))
     tenancy = ApiConfig(database=given["database"])

@@ -122,20 +122,22 @@ def _counts(kind: Kind, ours: Sequence[Standing], waiting: Sequence[Waiting]) ->
     counts.update(_nodes_for(kind, waiting))
     spare = _Row(HEAD_ROOM_PRIORITY, 0, 0)
     counts[spare] += kind.head_room
-    usable = sum(each.usable for each in ours)
-    if counts.total() > usable:  # those that serve nobody are counted by the shard all the same
+    wanted, usable = counts.total(), sum(each.usable for each in ours)
+    if wanted > usable:  # those that serve nobody are counted by the shard all the same
         counts[spare] += len(ours) - usable
-    counts[spare] += max(0, reach(ours) - counts.total())
+    counts[spare] += max(0, reach(ours, wanted) - counts.total())
     return +counts
 
 
-def reach(ours: Sequence[Standing]) -> int:
-    """How many machines the shard must keep so that every held one is among them.
+def reach(ours: Sequence[Standing], wanted: int) -> int:
+    """How many machines the shard must keep so that every held one is among them, and as many
+    usable ones as are wanted: else it would keep one that serves nobody and give back the one that
+    came in its place.
 
     It keeps the cheapest, then those with the highest penalty, then the first by id. A machine
-    whose price is not known may come anywhere: then all are kept while one is held.
+    whose price is not known may come anywhere: then all are kept while one is wanted.
     """
-    if all(each.priority is None for each in ours):
+    if not wanted:
         return 0
     if any(each.price_per_hour is None for each in ours):
         return len(ours)
@@ -143,7 +145,9 @@ def reach(ours: Sequence[Standing]) -> int:
         ours,
         key=lambda one: (one.price_per_hour, -one.reclamation_penalty_dollars, one.machine),
     )
-    return max(place for place, one in enumerate(kept, start=1) if one.priority is not None)
+    held = [place for place, one in enumerate(kept, start=1) if one.priority is not None]
+    usable = [place for place, one in enumerate(kept, start=1) if one.usable][:wanted]
+    return max((*held, *usable), default=0)
 
 
 def _nodes_for(kind: Kind, waiting: Sequence[Waiting]) -> Iterator[_Row]:

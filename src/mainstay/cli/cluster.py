@@ -35,6 +35,8 @@ def cluster() -> None:
     Option("steps", int, "How many steps; 0: until Ctrl-C.", 0, least=0),
     Option("steady", bool, "The same demand at every step.", False, flags=("--steady",)),
     Option("exact", bool, "Only machines that hold one unit each.", False, flags=("--exact",)),
+    Option("instance_type", str, "Only machines of this type, each whole.", "", ("--type",)),
+    Option("priority", int, "Of demand by --type.", 0),
     Option("one_line", bool, "On one line, for machines.", False, flags=("--json",)),
     *SERVER,
 )
@@ -43,8 +45,10 @@ def sim(**given: Any) -> None:
     import asyncio
 
     from mainstay.cli.servers import find_servers, only_one
+    from mainstay.processes.cluster_demand import whole_machines
     from mainstay.processes.cluster_sim import ClustersSpec, Pace, SimulatedClusters, simulate
 
+    wanted = given["instance_type"]
     spec = ClustersSpec(
         clusters=given["clusters"],
         machines=given["machines"],
@@ -53,6 +57,7 @@ def sim(**given: Any) -> None:
         steps_per_day=given["day"],
         steady=given["steady"],
         exact=given["exact"],
+        only=whole_machines(wanted, given["priority"]) if wanted else None,
     )
     pace = Pace(every_s=given["every"], steps=given["steps"])
     server = only_one(find_servers(given))

@@ -23,15 +23,28 @@ OPTIONS: Final = (
 @takes(*OPTIONS)
 def up(**given: Any) -> int:
     """Coordinator, two shards, a simulated fleet, three clusters and tenants, until Ctrl-C."""
+    import sys
+    from contextlib import ExitStack
+
     from mainstay.cli import exits
     from mainstay.cli.provider import say
     from mainstay.config.load import home_directory, load, read_sources
     from mainstay.config.up import UpConfig
     from mainstay.processes.up import bring_up
+    from mainstay.processes.up_told import Lines, Voice
     from mainstay.runtime.clock import SystemClock
 
     file, reset, once = given.pop("config"), given.pop("reset"), given.pop("once")
     config = load("up", UpConfig, read_sources(file=file), given).config
     home = home_directory().absolute()
-    took_s = bring_up(config, home, SystemClock(), say, reset=reset, once=once)
+    with ExitStack() as stack:
+        voice: Voice = Lines(say)
+        if sys.stdout.isatty():
+            from rich.console import Console
+
+            from mainstay.cli.up_live import on_terminal
+
+            if (drawn := on_terminal(Console())) is not None:
+                voice = stack.enter_context(drawn)
+        took_s = bring_up(config, home, SystemClock(), voice, reset=reset, once=once)
     return exits.FAILED if once and took_s is None else exits.DONE

@@ -38,6 +38,12 @@ class WorldConfig:
     day_s: float = 600.0
     """From one peak of demand to the next."""
 
+    gang: int = 64
+    """Machines of a gang that the first cluster always asks for and no rack holds; 0: none."""
+
+    hold_for: tuple[str, ...] = ("tenants",)
+    """Clusters whose workloads use all of a grace: a drain of their machines takes as long."""
+
     pki: str = ""
     """The folder with certificates, as `mainstay certs` writes them; else `pki` at home."""
 
@@ -54,6 +60,7 @@ class WorldConfig:
         )
         require(0 < self.share <= 1, f"world.share must be above 0 and at most 1: {self.share}")
         require(0.05 <= self.every_s <= 3_600, "world.every_s must be between 0.05 and 3600")
+        require(0 <= self.gang <= 10_000, f"world.gang must be 0 to 10000: {self.gang}")
         require(self.day_s >= 2 * self.every_s, "world.day_s must be at least two steps")
         _ = self.cluster_addresses
 
@@ -61,6 +68,11 @@ class WorldConfig:
     def cluster_addresses(self) -> dict[str, str]:
         """The shard of each cluster."""
         return parse_providers(self.shards)
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.cluster_addresses)
 
     @property
     def listens(self) -> tuple[str, ...]:

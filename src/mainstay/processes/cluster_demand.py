@@ -24,7 +24,7 @@ from mainstay.model.need import (
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 from mainstay.model.resources import Units, scale
 from mainstay.providers.sim.fleet import RACK_KEY
-from mainstay.providers.sim.offers import GPU
+from mainstay.providers.sim.offers import GPU, small_catalog
 
 MACHINES_MAX: Final = 100_000
 
@@ -103,6 +103,21 @@ KINDS: Final = (
 )  # fmt: skip
 
 
+def whole_machines(instance_type: str, priority: int) -> Kind:
+    """Demand for machines of one type, each taken whole."""
+    sold = {offer.instance_type: offer for offer in small_catalog()}
+    if instance_type not in sold:
+        raise Rejected(f"no such instance type: {instance_type[:80]} (one of {', '.join(sold)})")
+    return Kind(
+        name=instance_type,
+        share=1.0,
+        unit=dict(sold[instance_type].resources.units),
+        exact_type=instance_type,
+        priority=priority,
+        penalty_dollars=1.0,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandSpec:
     """One cluster's demand over time."""
@@ -118,6 +133,9 @@ class DemandSpec:
 
     exact: bool = False
     """Whether every machine holds one unit, so that machines can be counted by demand."""
+
+    only: Kind | None = None
+    """The one kind of workload there is; None: those of `KINDS`."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.machines <= MACHINES_MAX:
@@ -150,7 +168,8 @@ def levels(spec: DemandSpec) -> Iterator[float]:
 
 def rows(spec: DemandSpec, level: float) -> tuple[Need, ...]:
     """The demand at a level: a row for each kind of workload, and one for each gang."""
-    return tuple(need for kind in KINDS for need in _rows_of(spec, kind, level))
+    kinds = KINDS if spec.only is None else (spec.only,)
+    return tuple(need for kind in kinds for need in _rows_of(spec, kind, level))
 
 
 def _rows_of(spec: DemandSpec, kind: Kind, level: float) -> Iterator[Need]:
@@ -166,7 +185,7 @@ def _rows_of(spec: DemandSpec, kind: Kind, level: float) -> Iterator[Need]:
 def _need(spec: DemandSpec, kind: Kind, machines: int, group: str = "") -> Need:
     return Need(
         cluster=spec.cluster,
-        profile=kind.profile(exact=spec.exact),
+        profile=kind.profile(exact=spec.exact or kind is spec.only),
         aggregate=scale(kind.unit, machines),
         min_unit=kind.unit,
         group=group,

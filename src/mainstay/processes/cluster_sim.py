@@ -13,7 +13,7 @@ from mainstay.model.frames import BootstrapAsked, CapacityHint, NodeState, Recla
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.need import Need
 from mainstay.model.state import State
-from mainstay.processes.cluster_demand import DemandSpec, demands
+from mainstay.processes.cluster_demand import DemandSpec, Kind, demands
 from mainstay.processes.soak_laws import units, withdrawn
 from mainstay.processes.told import until_told
 from mainstay.session.client import ClientTools, SessionClient
@@ -41,6 +41,8 @@ class ClustersSpec:
     steps_per_day: int = 60
     steady: bool = False
     exact: bool = False
+    only: Kind | None = None
+    """The one kind of workload they have; None: the usual ones."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.clusters <= CLUSTERS_MAX:
@@ -57,6 +59,7 @@ class ClustersSpec:
                 steps_per_day=self.steps_per_day,
                 steady=self.steady,
                 exact=self.exact,
+                only=self.only,
             )
 
 
@@ -108,18 +111,25 @@ class Seen:
 class SimulatedCluster:
     """One cluster: its demand, its session, what it has seen."""
 
-    def __init__(self, spec: DemandSpec, address: str, over: Over, tools: ClientTools) -> None:
+    def __init__(
+        self,
+        spec: DemandSpec,
+        address: str,
+        over: Over,
+        tools: ClientTools,
+        always: tuple[Need, ...] = (),
+    ) -> None:
         self.cluster = spec.cluster
         self.seen = Seen(lambda: self.client.facts().sessions)
         self.client = SessionClient(spec.cluster, address, over, self.seen, tools=tools)
-        self._demands = demands(spec)
+        self._demands, self._always = demands(spec), always
         self.asked: tuple[Need, ...] = ()
         self.withdrawn = 0
         """How many units of demand have ever gone away."""
 
     def step(self) -> None:
         """Ask for what comes next."""
-        rows = next(self._demands)
+        rows = (*next(self._demands), *self._always)
         self.withdrawn += withdrawn(self.asked, rows)
         self.asked = rows
         self.client.set_needs(rows)

@@ -4,34 +4,22 @@ The processes are those that also run alone. They die with the supervisor, whate
 that dies by itself is started again. What was there is there again at the next start.
 """
 
-import fcntl
 import json
-import os
-import shutil
 import signal
-import socket
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from mainstay.config.up import UpConfig
-from mainstay.model.errors import Rejected, Unavailable
-from mainstay.processes import certs
-from mainstay.processes.up_plan import (
-    CERTIFICATES,
-    SHARDS,
-    USUAL_PORTS,
-    Part,
-    Stage,
-    parts,
-    shard_settings,
-)
+from mainstay.model.errors import Unavailable
+from mainstay.processes.up_ground import lacking, prepared
+from mainstay.processes.up_plan import SHARDS, Part, Stage, parts
+from mainstay.processes.up_told import Progress, Standing, Voice
 from mainstay.runtime.children import Child, Children
 from mainstay.runtime.clock import Clock
 
@@ -44,18 +32,6 @@ PAUSE_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
 CALM_S: Final = 60.0
 """A process that has run so long has not failed again: its next restart is a first one."""
-
-DAYS: Final = 365
-RENEW_DAYS: Final = 30
-
-OURS: Final = (
-    "audit", "cache", "coordinator.db", "coordinator.db-shm", "coordinator.db-wal", "dashboard",
-    "log", "pki", "postgres", "providers", "run", "shards", "tenancy",
-    *(f"{name}.toml" for name in SHARDS),
-)  # fmt: skip
-"""What `--reset` removes below the home directory, and nothing else."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -85,9 +61,13 @@ class Supervisor:
 
     stage: Stage
     clock: Clock
-    say: Say
+    voice: Voice
     children: Children
     began_s: float
+    starting: dict[str, Starting] = field(default_factory=dict)
+    took_s: dict[str, float] = field(default_factory=dict)
+    """How long each process took that is ready."""
+
     watched: list[Watched] = field(default_factory=list)
     is_told: bool = False
     first_node_s: float | None = None
@@ -95,20 +75,33 @@ class Supervisor:
 
     def start(self) -> None:
         """Everything, each when what it stands on is ready; ends early if told to stop."""
-        waiting, starting = list(parts(self.stage)), dict[str, Starting]()
-        ready: set[str] = set()
-        while (waiting or starting) and not self.is_told:
-            for part in [each for each in waiting if ready.issuperset(each.after)]:
+        waiting = list(parts(self.stage))
+        while (waiting or self.starting) and not self.is_told:
+            for part in [each for each in waiting if self.took_s.keys() >= {*each.after}]:
                 waiting.remove(part)
-                starting[part.name] = Starting(part, self._begin(part), self.clock.elapsed_s())
-            for each in [each for each in starting.values() if self._is_ready(each)]:
-                del starting[each.part.name]
-                ready.add(each.part.name)
+                begun = Starting(part, self._begin(part), self.clock.elapsed_s())
+                self.starting[part.name] = begun
+            for each in [each for each in self.starting.values() if self._is_ready(each)]:
+                del self.starting[each.part.name]
+                self.took_s[each.part.name] = self._since(each.since_s)
                 if not each.part.ends:
                     self.watched.append(Watched(each.part, each.child, each.since_s))
-                self.say(f"  {each.part.name:12} ready after {self._since(each.since_s):4.1f} s")
             self._see_first_node()
+            self.voice.show(self.standings())
             time.sleep(LOOK_S / 4)
+
+    def standings(self) -> list[Standing]:
+        """How far each process is, in the order in which they are begun."""
+        found = []
+        for part in parts(self.stage):
+            if part.name in self.took_s:
+                found.append(Standing(part.name, Progress.READY, self.took_s[part.name]))
+            elif part.name in self.starting:
+                since_s = self.starting[part.name].since_s
+                found.append(Standing(part.name, Progress.STARTING, self._since(since_s)))
+            else:
+                found.append(Standing(part.name, Progress.WAITING))
+        return found
 
     def wait_first_node(self) -> None:
         """Until some cluster has a machine that serves, if that does not take too long."""
@@ -145,14 +138,16 @@ class Supervisor:
         pause_s = min(PAUSE_MAX_S, PAUSE_S * 2 ** (watched.failures - 1))
         watched.again_s = now_s + pause_s
         name, code = watched.part.name, watched.child.process.returncode
-        self.say(f"{name} has died ({code}), see {watched.child.log}: again in {pause_s:.0f} s")
+        again = f"again in {pause_s:.0f} s"
+        self.voice.say(f"{name} has died ({code}), see {watched.child.log}: {again}")
 
     def _is_ready(self, starting: Starting) -> bool:
         part, child = starting.part, starting.child
         if (child.process.poll() == 0) if part.ends else (child.announced() is not None):
             return True
         if not child.is_running:
-            raise Unavailable(f"{part.name} did not start: {_last_line(child)}")
+            why = lacking(self.stage) or _last_line(child)
+            raise Unavailable(f"{part.name} did not start: {why}")
         if self._since(starting.since_s) > READY_S:
             raise Unavailable(f"{part.name} was not ready in {READY_S:.0f} s: see {child.log}")
         return False
@@ -177,41 +172,33 @@ class Supervisor:
 
 
 def bring_up(
-    config: UpConfig, home: Path, clock: Clock, say: Say, *, reset: bool, once: bool
+    config: UpConfig, home: Path, clock: Clock, voice: Voice, *, reset: bool, once: bool
 ) -> float | None:
     """Start everything and, unless it is only once, watch over it until a signal.
 
     Returns how long it took to the first node; None if there was none.
     """
     began_s = clock.elapsed_s()
-    with _alone(home):
-        if reset:
-            _reset(home)
-        _clear(home)
-        ports = _free_ports() if config.free_ports else USUAL_PORTS
-        stage = Stage(config, home, ports)
-        _check_ports(stage)
-        _certified(home, clock)
-        for name in SHARDS:
-            _write(home / f"{name}.toml", shard_settings(stage, name))
-        say(f"Starting {len(parts(stage))} processes; their logs are in {home / 'log'}.")
+    with prepared(config, home, clock, reset=reset) as stage:
+        voice.say(f"Starting {len(parts(stage))} processes; their logs are in {home / 'log'}.")
         with Children(home) as children:
-            all_ = Supervisor(stage, clock, say, children, began_s)
+            all_ = Supervisor(stage, clock, voice, children, began_s)
             with _told(all_):
                 all_.start()
                 all_.wait_first_node()
                 if not all_.is_told:
-                    _tell(say, stage, all_.first_node_s)
+                    _tell(voice, stage, all_.first_node_s)
                 if not once:
                     all_.run()
-                say("Stopping ...")
+                voice.say("Stopping ...")
                 for child in children:
                     child.terminate()
-    say("Stopped.")
+    voice.say("Stopped.")
     return all_.first_node_s
 
 
-def _tell(say: Say, stage: Stage, took_s: float | None) -> None:
+def _tell(voice: Voice, stage: Stage, took_s: float | None) -> None:
+    say = voice.say
     if took_s is None:
         say(f"No cluster has a node yet: see the logs in {stage.home / 'log'}.")
     else:
@@ -221,110 +208,9 @@ def _tell(say: Say, stage: Stage, took_s: float | None) -> None:
     say("In another terminal, try:")
     say(f"  export MAINSTAY_HOME={stage.home}")
     say("  mainstay top")
-    say("  mainstay get clusters")
-    say("  mainstay explain cluster blue")
+    say("  mainstay explain gang blue ensemble")
+    say("  mainstay whatif --shard shard-a --lose-zone use1-az2")
     say("Ctrl-C stops everything.")
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """One supervisor per home; the system takes the lock back from one that dies."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        lock = os.open(home / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        message = f"cannot use {home}: {error.strerror}; set MAINSTAY_HOME to a folder of yours"
-        raise Rejected(message) from error
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Rejected(f"mainstay up runs in {home} already: stop it first") from error
-        yield
-    finally:
-        os.close(lock)
-
-
-def _reset(home: Path) -> None:
-    for name in OURS:
-        path = home / name
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _clear(home: Path) -> None:
-    """What processes of an earlier start say of themselves is no longer so: all died with it."""
-    for path in (home / "run").glob("*.json"):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(home / "log", ignore_errors=True)
-
-
-def _free_ports() -> dict[str, int]:
-    """A free port for everything; those of the world must follow each other."""
-    for first in range(20_000, 60_000, 4):
-        if all(_is_free(port) for port in range(first, first + 3)):
-            break
-    else:
-        raise Unavailable("no three free ports in a row")
-    world = {"world": first, "world-1": first + 1, "world-2": first + 2}
-    with contextmanager(_bound)() as others:
-        names = [name for name in USUAL_PORTS if name not in world]
-        return {**world, **{name: next(others) for name in names}}
-
-
-def _bound() -> Iterator[Iterator[int]]:
-    """Ports that nobody else gets while the block runs, each another one."""
-    held: list[socket.socket] = []
-
-    def ports() -> Iterator[int]:
-        while True:
-            free = socket.socket()
-            held.append(free)
-            free.bind(("127.0.0.1", 0))
-            yield int(free.getsockname()[1])
-
-    try:
-        yield ports()
-    finally:
-        for each in held:
-            each.close()
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _check_ports(stage: Stage) -> None:
-    taken = [name for name, port in stage.ports.items() if not _is_free(port)]
-    if taken:
-        which = ", ".join(f"{stage.ports[name]} ({name})" for name in taken)
-        raise Rejected(f"taken by another program: port {which}; stop it, or give --free-ports")
-
-
-def _certified(home: Path, clock: Clock) -> None:
-    """An authority and a certificate for each process, made once and renewed before they end."""
-    folder, now = home / certs.FOLDER, datetime.fromtimestamp(clock.now_s(), UTC)
-    if not (folder / "ca.crt").exists():
-        certs.init(folder, now, days=10 * DAYS)
-    for kind, name in CERTIFICATES:
-        holder = certs.holder_of(kind, name)
-        if certs.days_left(folder, holder, now) < RENEW_DAYS:
-            certs.issue(folder, holder, now, days=DAYS)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Rejected(f"cannot write {path}: {error.strerror}") from error
 
 
 @contextmanager

@@ -5,6 +5,7 @@ they have over a restart. The clusters hold sessions with shards like any other.
 """
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,10 +18,12 @@ from mainstay.config.world import PROVIDERS, WorldConfig
 from mainstay.model.calls import Call
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId
+from mainstay.model.need import Need
 from mainstay.model.profile import CapacityType
+from mainstay.model.resources import scale
 from mainstay.processes.announce import announced
 from mainstay.processes.certs import FOLDER, files_of
-from mainstay.processes.cluster_demand import DemandSpec
+from mainstay.processes.cluster_demand import KINDS, DemandSpec
 from mainstay.processes.cluster_sim import RECONNECT, SimulatedCluster
 from mainstay.processes.pages import Answer, Pages, serving_pages
 from mainstay.processes.provider import Surroundings
@@ -53,8 +56,13 @@ WANTED: Final = frozenset({"m5.xlarge", "c5.2xlarge", "g4dn.xlarge", "m6i.2xlarg
 
 WANTED_SHARE: Final = 0.8
 
+GANG: Final = dataclasses.replace(
+    next(kind for kind in KINDS if kind.is_gang), name="ensemble", priority=20_000
+)
+"""What is asked for and cannot be had: no rack has as many machines of its type."""
 
-def specs(machines: int, seed: int) -> dict[str, SimSpec]:
+
+def specs(machines: int, seed: int, hold_for: frozenset[str] = frozenset()) -> dict[str, SimSpec]:
     """The providers of a fleet of so many machines, by name. Pure."""
     return {
         name: SimSpec(
@@ -62,16 +70,19 @@ def specs(machines: int, seed: int) -> dict[str, SimSpec]:
             seed=seed + place,
             name=name,
             latencies={call: Latency(LATENCIES_S.get(call, 0.2)) for call in STEPS},
+            holds_grace_of=hold_for,
         )
         for place, name in enumerate(PROVIDERS)
     }
 
 
 def _pools(capacity: CapacityType, slots: int) -> tuple[Pool, ...]:
-    """Mostly what is asked for, and some of everything else."""
+    """Mostly what is asked for, and some of everything else: the largest first, so that a small
+    fleet has some of what tenants get, too.
+    """
     offers = [each for each in small_catalog() if _is_sold(each, capacity)]
     asked = [each for each in offers if each.instance_type in WANTED]
-    others = [each for each in offers if each.instance_type not in WANTED]
+    others = [each for each in reversed(offers) if each.instance_type not in WANTED]
     many = max(1, round(slots * WANTED_SHARE))
     rest = spread(others, slots - many, (capacity,)) if slots > many else ()
     return (*spread(asked, many, (capacity,)), *rest)
@@ -110,7 +121,7 @@ async def _providers(config: WorldConfig, around: Surroundings) -> AsyncIterator
         raise Rejected(f"cannot make {folder}: {error.strerror} (set MAINSTAY_HOME)") from error
     async with AsyncExitStack() as stack:
         sims = {}
-        for name, spec in specs(config.machines, config.seed).items():
+        for name, spec in specs(config.machines, config.seed, frozenset(config.hold_for)).items():
             store = SqliteStore(folder / f"{name}.db")
             stack.callback(store.close)
             sims[name] = await stack.enter_async_context(simulated(spec, around.clock, store=store))
@@ -140,7 +151,19 @@ def _cluster(config: WorldConfig, around: Surroundings, name: str) -> SimulatedC
         exact=True,
     )
     over = _over(config, around, f"cluster-{name}", address)
-    return SimulatedCluster(spec, address, over, ClientTools(reconnect=RECONNECT))
+    always = (pending(config),) if config.gang and name == config.clusters[0] else ()
+    return SimulatedCluster(spec, address, over, ClientTools(reconnect=RECONNECT), always)
+
+
+def pending(config: WorldConfig) -> Need:
+    """A gang that waits for ever, of the first cluster."""
+    return Need(
+        cluster=ClusterId(config.clusters[0]),
+        profile=GANG.profile(exact=True),
+        aggregate=scale(GANG.unit, config.gang),
+        min_unit=GANG.unit,
+        group=GANG.name,
+    )
 
 
 @asynccontextmanager

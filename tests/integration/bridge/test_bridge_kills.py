@@ -18,6 +18,7 @@ from running import PATIENCE_S, Process, until
 
 SLOTS = 2
 LIVING = "select state from bridge_nodes where state <> 'retired'"
+NOBODY = "no agent has enrolled in time"
 
 
 @pytest.fixture(scope="module")
@@ -139,17 +140,48 @@ def test_a_shard_that_dies_when_a_machine_is(stage: Stage, state: str) -> None:
     settled(stage, bridge)
 
 
+def without_agents(stage: Stage) -> Process:
+    """A bridge on whose machines nobody ever enrols."""
+    words = ["--shard", stage.shard.grpc, "--insecure", "--join", "2", "--http", "127.0.0.1:0"]
+    return stage.home.start("bridge", "bridge", *words, "--database", stage.url)
+
+
+def given_up(stage: Stage) -> set[str]:
+    """Lives that ended since nobody enrolled."""
+    over = [row for row in stage.lives("retired") if row["reason"] == NOBODY]
+    return {row["node_id"] for row in over}
+
+
 def test_a_machine_on_which_nobody_enrols_is_given_up(stage: Stage) -> None:
     """Another is asked for in its place; when nobody waits any more, it is given back."""
-    words = ["--shard", stage.shard.grpc, "--insecure", "--join", "2", "--http", "127.0.0.1:0"]
-    bridge = stage.home.start("bridge", "bridge", *words, "--database", stage.url)
+    before = given_up(stage)
+    bridge = without_agents(stage)
     request = ordered(stage)
 
     until(lambda: bridge.metric("mainstay_bridge_unused_machines") >= 1)
     until(lambda: len(stage.serving("tenants")) == SLOTS)
-    reasons = {row["reason"] for row in stage.lives("retired")}
-    assert "no agent has enrolled in time" in reasons
+    assert given_up(stage) > before
 
+    stage.client().post(f"/capacity-requests/{request}/cancel")
+    until(lambda: stage.serving("tenants") == [])
+    settled(stage, bridge)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_bridge_that_dies_while_it_gives_a_machine_up(stage: Stage, when: str) -> None:
+    """It is given up once, by this one or the next, and another is asked for in its place."""
+    before = given_up(stage)
+    dying = stage.dying_bridge(f"{when} {Name.GIVE_UP}", simulate=False, join_s=2.0)
+    request = ordered(stage)
+    assert dying.wait(PATIENCE_S) == -signal.SIGKILL
+    (life,) = stage.rows("select node_id, state from bridge_nodes where state <> 'retired'")
+    assert life["state"] == ("joining" if when == "before" else "draining")
+
+    bridge = without_agents(stage)
+
+    until(lambda: len(given_up(stage) - before) == SLOTS)
+    assert life["node_id"] in given_up(stage)
+    assert len(stage.serving("tenants")) == SLOTS
     stage.client().post(f"/capacity-requests/{request}/cancel")
     until(lambda: stage.serving("tenants") == [])
     settled(stage, bridge)

@@ -93,9 +93,9 @@ def test_no_fewer_are_asked_for_than_reach_to_the_last_held_one() -> None:
     free_before = [machine("a"), machine("b"), machine("c", 5)]
     assert asked(free_before, []) == [(5, PINNED, 1), (0, 0, 2)]
     assert asked([machine("a", 5), machine("b"), machine("c")], []) == [(5, PINNED, 1)]
-    assert reach([machine("a", price_per_hour=2.0), machine("b", 1)]) == 1
-    assert reach([machine("a"), machine("b", 1, reclamation_penalty_dollars=4.0)]) == 1
-    assert reach([machine("a"), machine("b", 1)]) == 2
+    assert reach([machine("a", price_per_hour=2.0), machine("b", 1)], 1) == 1
+    assert reach([machine("a"), machine("b", 1, reclamation_penalty_dollars=4.0)], 1) == 1
+    assert reach([machine("a"), machine("b", 1)], 1) == 2
 
 
 def test_while_a_price_is_not_known_all_are_kept_if_one_is_held() -> None:
@@ -107,8 +107,19 @@ def test_while_a_price_is_not_known_all_are_kept_if_one_is_held() -> None:
 def test_a_machine_that_is_no_node_is_asked_for_once_more_when_it_is_missed() -> None:
     dead = machine("a", usable=False)
     assert asked([dead], [waits(8)]) == [(0, 0, 2)]
-    assert asked([dead, machine("b")], [waits(8)]) == [(0, 0, 1)]
     assert asked([dead], []) == []
+
+
+def test_what_comes_in_place_of_a_machine_that_is_no_node_is_not_given_back_for_it() -> None:
+    """The shard would keep the first, which is of no use, and drain the second for ever."""
+    first, last = machine("a", usable=False), machine("z", usable=False)
+    assert asked([first, machine("b")], [waits(8)]) == [(0, 0, 2)]
+    assert asked([first, machine("b", 5)], []) == [(5, PINNED, 1), (0, 0, 1)]
+    assert asked([machine("b"), last], [waits(8)]) == [(0, 0, 1)]
+    assert asked([first, machine("b"), machine("c")], [waits(8)]) == [(0, 0, 2)]
+    unsaid = machine("b", price_per_hour=None)
+    assert asked([first, unsaid], [waits(8)]) == [(0, 0, 2)]
+    assert asked([first, machine("b")], []) == []
 
 
 def test_priorities_beyond_the_range_are_the_ends_of_it() -> None:

@@ -88,7 +88,8 @@ class SimBackend(Backend):
     @override
     async def drain(self, job: Job, grace_s: int) -> None:
         await self._step(Call.DRAIN, job)
-        if self.cloud.spec.holds_grace:
+        spec = self.cloud.spec
+        if spec.holds_grace or job.machine.cluster in spec.holds_grace_of:
             await asyncio.sleep(grace_s)
         if self.cloud.spec.selectors and job.machine.cluster == "fault-drain-error":
             raise NoCapacity("simulated fault: fault-drain-error")

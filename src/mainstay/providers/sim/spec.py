@@ -66,6 +66,9 @@ class SimSpec:
     holds_grace: bool = False
     """Whether a drain takes all of its grace, as if workloads used every second of it."""
 
+    holds_grace_of: frozenset[str] = frozenset()
+    """The same for machines of these clusters only."""
+
     selectors: bool = False
     """Whether clusters named `fault-...` bring about what they are named for."""
 

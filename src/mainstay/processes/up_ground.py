@@ -1,0 +1,204 @@
+"""The ground that `mainstay up` stands on: a home of its own, room, free ports, certificates.
+
+What is wrong with it is said in one line, before anything is started.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from mainstay.config.up import UpConfig
+from mainstay.model.errors import Rejected, Unavailable
+from mainstay.processes import certs
+from mainstay.processes.up_plan import (
+    CERTIFICATES,
+    SHARDS,
+    USUAL_PORTS,
+    Stage,
+    shard_settings,
+)
+from mainstay.runtime.clock import Clock
+
+ROOM_BYTES: Final = 64 << 20
+DATABASE_BYTES: Final = 192 << 20
+"""What the disk must have to begin with; the second for PostgreSQL."""
+
+OF_THE_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS})
+"""What a disk says that is full, or not ours."""
+
+DAYS: Final = 365
+RENEW_DAYS: Final = 30
+
+OURS: Final = (
+    "audit", "cache", "coordinator.db", "coordinator.db-shm", "coordinator.db-wal", "dashboard",
+    "log", "pki", "postgres", "providers", "run", "shards", "tenancy",
+    *(f"{name}.toml" for name in SHARDS),
+)  # fmt: skip
+"""What `--reset` removes below the home directory, and nothing else."""
+
+WORLD_PORTS: Final = range(20_000, 32_000, 4)
+"""Where three free ports in a row are looked for: below those that the system deals out itself."""
+
+
+@contextmanager
+def prepared(
+    config: UpConfig,
+    home: Path,
+    clock: Clock,
+    *,
+    reset: bool,
+    usual: Mapping[str, int] = USUAL_PORTS,
+) -> Iterator[Stage]:
+    """A home that is ours while the block runs, and where everything in it is to be."""
+    with _one_line(home), _alone(home):
+        if reset:
+            _reset(home)
+        _clear(home)
+        stage = Stage(config, home, free_ports() if config.free_ports else usual)
+        _check_ports(stage)
+        _check_room(stage)
+        certified(home, clock)
+        for name in SHARDS:
+            _write(home / f"{name}.toml", shard_settings(stage, name))
+        yield stage
+
+
+def _free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def lacking(stage: Stage, free: Callable[[Path], int] = _free_bytes) -> str:
+    """What the disk lacks; empty: nothing."""
+    wanted = ROOM_BYTES + (DATABASE_BYTES if stage.config.tenancy else 0)
+    there = free(stage.home)
+    if there >= wanted:
+        return ""
+    return f"{there >> 20} MB are free at {stage.home} and {wanted >> 20} MB are needed"
+
+
+def _check_room(stage: Stage) -> None:
+    """Refuse a disk on which it would stop half-way."""
+    if lack := lacking(stage):
+        raise Rejected(f"{lack}; make room, or set MAINSTAY_HOME to another disk")
+
+
+@contextmanager
+def _one_line(home: Path) -> Iterator[None]:
+    """A disk that takes nothing is no defect of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in OF_THE_DISK:
+            raise
+        where = error.filename or home
+        what_to_do = "make room, or set MAINSTAY_HOME to a folder of yours"
+        raise Rejected(f"cannot write {where}: {error.strerror}; {what_to_do}") from error
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One supervisor per home; the system takes the lock back from one that dies."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = os.open(home / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        message = f"cannot use {home}: {error.strerror}; set MAINSTAY_HOME to a folder of yours"
+        raise Rejected(message) from error
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Rejected(f"mainstay up runs in {home} already: stop it first") from error
+        yield
+    finally:
+        os.close(lock)
+
+
+def _reset(home: Path) -> None:
+    for name in OURS:
+        path = home / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _clear(home: Path) -> None:
+    """What processes of an earlier start say of themselves is no longer so: all died with it."""
+    for path in (home / "run").glob("*.json"):
+        path.unlink(missing_ok=True)
+    shutil.rmtree(home / "log", ignore_errors=True)
+
+
+def free_ports() -> dict[str, int]:
+    """A free port for everything; those of the world must follow each other."""
+    begin = os.getpid() % len(WORLD_PORTS)  # two that start together do not pick the same
+    for first in (*WORLD_PORTS[begin:], *WORLD_PORTS[:begin]):
+        if all(_is_free(port) for port in range(first, first + 3)):
+            break
+    else:
+        raise Unavailable("no three free ports in a row")
+    world = {"world": first, "world-1": first + 1, "world-2": first + 2}
+    with contextmanager(_bound)() as others:
+        names = [name for name in USUAL_PORTS if name not in world]
+        return {**world, **{name: next(others) for name in names}}
+
+
+def _bound() -> Iterator[Iterator[int]]:
+    """Ports that nobody else gets while the block runs, each another one."""
+    held: list[socket.socket] = []
+
+    def ports() -> Iterator[int]:
+        while True:
+            free = socket.socket()
+            held.append(free)
+            free.bind(("127.0.0.1", 0))
+            yield int(free.getsockname()[1])
+
+    try:
+        yield ports()
+    finally:
+        for each in held:
+            each.close()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _check_ports(stage: Stage) -> None:
+    taken = [name for name, port in stage.ports.items() if not _is_free(port)]
+    if taken:
+        which = ", ".join(f"{stage.ports[name]} ({name})" for name in taken)
+        raise Rejected(f"taken by another program: port {which}; stop it, or give --free-ports")
+
+
+def certified(home: Path, clock: Clock) -> None:
+    """An authority and a certificate for each process, made once and renewed before they end."""
+    folder, now = home / certs.FOLDER, datetime.fromtimestamp(clock.now_s(), UTC)
+    if not (folder / "ca.crt").exists():
+        certs.init(folder, now, days=10 * DAYS)
+    for kind, name in CERTIFICATES:
+        holder = certs.holder_of(kind, name)
+        if certs.days_left(folder, holder, now) < RENEW_DAYS:
+            certs.issue(folder, holder, now, days=DAYS)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:  # it does not say of which file when the disk is full
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,0 +1,221 @@
+"""All of `mainstay up` dies at once, but for the providers: nobody loses a machine by it.
+
+The processes are those of `up`'s own plan, each started alone, so that the world can outlive them
+and count who calls it.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from mainstay.cli.client import Client
+from mainstay.config.up import UpConfig
+from mainstay.config.world import PROVIDERS
+from mainstay.model.state import State
+from mainstay.processes.up_ground import certified, free_ports
+from mainstay.processes.up_plan import SHARDS, Part, Stage, parts, shard_settings
+from mainstay.runtime.clock import SystemClock
+from mainstay.tenancy.credentials import folder_of, kept
+from running import Home, Process, at_home, until
+
+SETTINGS: Final = """
+[world]
+every_s = 3600.0
+day_s = 7200.0
+
+[bridge]
+every_s = 0.2
+settle_s = 1.0
+simulate_phase_s = 0.01
+
+[api]
+simulate_phase_s = 0.01
+"""
+"""Demand that stays as it is: whatever is given back then is given back by mistake."""
+
+ORDER: Final = {"sku": "h200-sxm-baremetal-8g", "gpus": 8, "region": "region-1"}
+GONE: Final = frozenset({"reclaim", "preempt", "delete"})
+
+
+@dataclass(slots=True)
+class Whole:
+    """The processes of `up`, by name."""
+
+    home: Home
+    stage: Stage
+    running: dict[str, Process] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Those that do not run, each when what it stands on does."""
+        for part in sorted(parts(self.stage), key=lambda each: len(each.after)):
+            if part.name not in {*self.running, "dashboard"}:
+                self._begin(part)
+
+    def _begin(self, part: Part) -> None:
+        if part.ends:
+            assert self.home.run(*part.words).returncode == 0
+        else:
+            self.running[part.name] = self.home.start(part.words[0], *part.words)
+
+    def kill_all_but_the_world(self) -> None:
+        """At once; the database dies with tenancy, which started it."""
+        postmaster = int(
+            next(self.home.path.glob("postgres/**/postmaster.pid")).read_text().split()[0]
+        )
+        dying = [each for name, each in self.running.items() if name != "world"]
+        for process in dying:
+            process.popen.send_signal(signal.SIGKILL)
+        for process in dying:
+            process.popen.wait()
+        until(lambda: not is_alive(postmaster))
+        self.running = {"world": self.running["world"]}
+
+    def calls(self, *kinds: str) -> dict[tuple[str, str], float]:
+        """How often each call came to each provider: these kinds, or all."""
+        world = self.running["world"]
+        found: dict[tuple[str, str], float] = {}
+        for provider in PROVIDERS:
+            for line in world.page(f"/metrics/{provider}")[1].splitlines():
+                if line.startswith("mainstay_provider_calls_total{"):
+                    call = line.partition('call="')[2].partition('"')[0]
+                    if not kinds or call in kinds:
+                        before = found.get((provider, call), 0.0)
+                        found[provider, call] = before + float(line.rsplit(" ", 1)[1])
+        return found
+
+    def machines(self) -> dict[str, tuple[State, str]]:
+        """State and cluster of each, by copies of the providers' stores: nobody is asked."""
+        found = {}
+        with tempfile.TemporaryDirectory() as copies:
+            for path in sorted((self.home.path / "providers").iterdir()):
+                shutil.copy(path, copies)
+            for provider in PROVIDERS:
+                with closing(sqlite3.connect(Path(copies) / f"{provider}.db")) as store:
+                    for name, record in store.execute("select id, record from machines"):
+                        told = json.loads(record)
+                        found[str(name)] = (State(told["state"]), str(told.get("cluster") or ""))
+        return found
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        url = (folder_of(self.home.path) / "database").read_text()
+        with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
+            return connection.execute(statement).fetchall()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self.rows(
+            "select node_id, machine, incarnation, state from bridge_nodes order by node_id"
+        )
+
+    def client(self) -> Client:
+        key = kept(self.home.path, "tenant")
+        assert key is not None
+        return Client(self.running["tenancy"].facts["addresses"]["api"], key)
+
+    def statuses(self) -> dict[str, str]:
+        found = self.client().get("/allocations")["items"]
+        return {each["allocation_id"]: each["status"] for each in found}
+
+    def audited(self) -> list[dict[str, Any]]:
+        """What shards did, by their audit logs."""
+        return [
+            line
+            for shard in SHARDS
+            for path in sorted((self.home.path / "shards" / shard / "audit").glob("*.jsonl"))
+            for text in path.read_text().splitlines()
+            if (line := json.loads(text))["what"] == "action"
+        ]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def whole() -> Iterator[Whole]:
+    folder = Path(tempfile.mkdtemp(prefix="mainstay-home-"))
+    folder.chmod(0o755)
+    with at_home(folder / "home") as home:
+        (home.path / "mainstay.toml").write_text(SETTINGS)
+        config = UpConfig(fleet=120, cycle_interval_s=0.5)
+        stage = Stage(config, home.path, free_ports())
+        certified(home.path, SystemClock())
+        for name in SHARDS:
+            (home.path / f"{name}.toml").write_text(shard_settings(stage, name))
+        yield Whole(home, stage)
+    until(lambda: _is_gone(folder))
+
+
+def _is_gone(folder: Path) -> bool:
+    """A database that was killed may still be writing."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def settled(whole: Whole) -> bool:
+    """Every machine is where it stays, and nobody is on the way to another."""
+    before = whole.calls("create", "configure", "drain", "delete")
+    seen = [each.metric("mainstay_shard_cycle_seconds_count") for each in shards(whole)]
+    until(lambda: all(
+        each.metric("mainstay_shard_cycle_seconds_count") >= at + 4
+        for each, at in zip(shards(whole), seen, strict=True)
+    ))  # fmt: skip
+    states = {state for state, _ in whole.machines().values()}
+    return (
+        states <= {State.SPECULATIVE, State.IDLE, State.CONFIGURED}
+        and whole.calls("create", "configure", "drain", "delete") == before
+    )
+
+
+def shards(whole: Whole) -> list[Process]:
+    return [whole.running[name] for name in SHARDS]
+
+
+def test_when_all_is_down_no_provider_is_called_and_nobody_loses_a_machine(whole: Whole) -> None:
+    whole.start()
+    held = {str(whole.client().post("/allocations", ORDER)["allocation_id"]) for _ in range(2)}
+    request = whole.client().post("/capacity-requests", ORDER)["request_id"]  # from the pool
+    asked = f"/capacity-requests/{request}"
+    held.add(str(until(lambda: whole.client().get(asked)["allocation_id"])))
+    until(lambda: whole.statuses() == dict.fromkeys(held, "active"))
+    until(lambda: settled(whole))
+
+    nodes, machines = whole.nodes(), whole.machines()
+    assert [node["state"] for node in nodes] == ["open"]
+    serving = {name: bound for name, bound in machines.items() if bound[0] is State.CONFIGURED}
+    assert {cluster for _, cluster in serving.values()} == {"blue", "green", "red", "tenants"}
+    whole.kill_all_but_the_world()
+    calls, lines = whole.calls(), len(whole.audited())
+
+    # Down: the providers' stores are as they were, and nobody has called.
+    assert whole.running["world"].popen.poll() is None
+    assert whole.machines() == machines
+
+    assert whole.calls() == calls
+    whole.start()
+
+    # Up again: the same allocations, the same nodes, and nothing was done to any machine.
+    until(lambda: whole.running["bridge"].page("/readyz")[0] == 200)
+    until(lambda: whole.running["bridge"].metric("mainstay_bridge_nodes", state="open") == 1)
+    until(lambda: settled(whole))
+    assert whole.statuses() == dict.fromkeys(held, "active")
+    assert whole.nodes() == nodes
+    assert {name: whole.machines()[name] for name in serving} == serving
+    done = whole.calls("drain", "delete")
+    assert done == {key: calls[key] for key in done}
+    assert [line for line in whole.audited()[lines:] if line["kind"] in GONE] == []

@@ -1,0 +1,50 @@
+"""The README, from its first command to its last, as a stranger types them."""
+
+import re
+
+import outside
+import pages
+from together import TYPED, a_home, typed
+
+PAGE = outside.ROOT / "README.md"
+
+UP = """mainstay up > up.log 2>&1 &
+until grep -q "Ctrl-C stops everything" up.log; do sleep 1; done
+cat up.log
+"""
+"""What `make up` does once all is installed, which is another test's."""
+
+
+def test_five_minutes_lead_from_a_node_to_a_reason_a_what_if_an_allocation_and_its_bill() -> None:
+    with a_home() as folder:
+        said = typed(
+            PAGE,
+            cwd=folder,
+            env={
+                "MAINSTAY_HOME": str(folder / ".mainstay"),
+                "MAINSTAY_UP_FREE_PORTS": "true",
+                "MAINSTAY_UP_FLEET": "200",
+            },
+            timeout_s=480.0,
+            change=lambda script: re.sub(r"^make up\n", UP, script, flags=re.MULTILINE),
+        )
+
+    for seen in (
+        "The first node serves after",
+        "The page: http://",
+        "Configured",
+        "ensemble",
+        "Nothing was done.",
+        "Dollars per hour:",
+        "active",
+        "released",
+        "h200-sxm-slice   8",
+        ", charges $",
+    ):
+        assert seen in said
+
+
+def test_every_command_of_the_readme_is_run() -> None:
+    blocks = [block for block in pages.blocks(PAGE.read_text()) if block.info.startswith("sh")]
+
+    assert [block.text for block in blocks if block.info != TYPED] == []
