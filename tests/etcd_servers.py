@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mainstay.runtime.children import Child, Children
+from mainstay.wire.tls import TlsFlags
 from running import until
 
 TICK_MS: Final = 50
@@ -21,14 +22,26 @@ ELECTION_MS: Final = 500
 
 
 class EtcdServers:
-    """One cluster. Members are numbered from 0."""
+    """One cluster. Members are numbered from 0. With `tls` clients must have a certificate of the
+    same authority; members among themselves speak plainly.
+    """
 
-    def __init__(self, children: Children, *, size: int = 3, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        children: Children,
+        *,
+        size: int = 3,
+        host: str = "127.0.0.1",
+        tls: TlsFlags | None = None,
+    ) -> None:
         self._children = children
         self._host = host
-        ports = free_ports(2 * size, host=host)
-        self._clients = [f"http://{host}:{port}" for port in ports[:size]]
-        self._peers = [f"http://{host}:{port}" for port in ports[size:]]
+        self._tls = tls
+        ports = free_ports(3 * size, host=host)
+        scheme = "https" if tls else "http"
+        self._clients = [f"{scheme}://{host}:{port}" for port in ports[:size]]
+        self._peers = [f"http://{host}:{port}" for port in ports[size : 2 * size]]
+        self._probes = [f"http://{host}:{port}" for port in ports[2 * size :]]
         self._running: list[Child | None] = [None] * size
 
     @property
@@ -62,7 +75,7 @@ class EtcdServers:
 
     def leader(self) -> int:
         """The member that leads the others."""
-        for member, endpoint in enumerate(self._clients):
+        for member, endpoint in enumerate(self._probes):
             if self._running[member] and "etcd_server_is_leader 1" in _page(endpoint, "/metrics"):
                 return member
         raise AssertionError("no member leads")
@@ -70,7 +83,7 @@ class EtcdServers:
     def _is_healthy(self) -> bool:
         started = [child is not None for child in self._running]
         endpoints = [
-            url for url, is_started in zip(self._clients, started, strict=True) if is_started
+            url for url, is_started in zip(self._probes, started, strict=True) if is_started
         ]
         return all('"true"' in _page(endpoint, "/health") for endpoint in endpoints)
 
@@ -87,19 +100,25 @@ class EtcdServers:
             "initial-advertise-peer-urls": self._peers[member],
             "initial-cluster": everybody,
             "initial-cluster-token": self._peers[0],
+            "listen-metrics-urls": self._probes[member],
             "heartbeat-interval": str(TICK_MS),
             "election-timeout": str(ELECTION_MS),
             "logger": "zap",
         }
+        if self._tls is not None:
+            settings["cert-file"], settings["key-file"] = self._tls.cert, self._tls.key
+            settings["trusted-ca-file"], settings["client-cert-auth"] = self._tls.ca, "true"
         words = [program, *(f"--{name}={value}" for name, value in settings.items())]
         return self._children.program(f"etcd-m{member}", words)
 
 
 @contextmanager
-def etcd_servers(home: Path, *, size: int = 3, host: str = "127.0.0.1") -> Iterator[EtcdServers]:
+def etcd_servers(
+    home: Path, *, size: int = 3, host: str = "127.0.0.1", tls: TlsFlags | None = None
+) -> Iterator[EtcdServers]:
     """A cluster that runs while the block does."""
     with Children(home) as children:
-        servers = EtcdServers(children, size=size, host=host)
+        servers = EtcdServers(children, size=size, host=host, tls=tls)
         servers.start()
         yield servers
 

@@ -1,10 +1,11 @@
-"""Two shards, a leader and a network that may lose, repeat and delay, as values that can be hashed.
+"""Shards, a leader and a network that may lose, repeat and delay, as values that can be hashed.
 
 A scene is everything at one instant. `steps` are all things that can happen next without a fault,
 `faults` those with one. Shards are tests/oracles/plain_ownership.py; the coordinator is the real
 one, over what it keeps.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -27,7 +28,7 @@ from mainstay.model.coordination import (
     TransferOwnership,
     Wanted,
 )
-from mainstay.model.errors import MainstayError
+from mainstay.model.errors import MainstayError, Rejected
 from mainstay.model.ids import MachineId, ShardId
 from oracles import plain_ownership
 from oracles.plain_ownership import Plain, World
@@ -46,6 +47,7 @@ class Said(NamedTuple):
     domains: tuple[Domain, ...]
     strays: tuple[Stray, ...]
     away: tuple[Handed, ...]
+    takes_all: bool = False
 
 
 class Told(NamedTuple):
@@ -106,6 +108,8 @@ class Story(NamedTuple):
     lies_in: Mapping[MachineId, Domain]
     commands: Mapping[str, Callable[[Fleet], Change]]
     refuses: Callable[[ShardId, Instruction], bool] = lambda *_: False
+    conflicts: frozenset[ConflictKind] = frozenset()
+    """What may be told of on the way."""
 
     def world(self, scene: Scene) -> World:
         return World(self.lies_in, scene.bound)
@@ -143,6 +147,7 @@ def lead(store: int, seen: Stamp | None, term: int, said: Said) -> Led:
     report = ShardReport(
         shard=said.shard, epoch=said.stamp.epoch, number=said.stamp.number, can_hand_over=True,
         acks=said.acks, domains=said.domains, strays=said.strays, away=said.away,
+        takes_all=said.takes_all,
         providers=(ProviderLine(METAL, "metal:1"),),
     )  # fmt: skip
     stores = []
@@ -181,6 +186,7 @@ def say(story: Story, scene: Scene, side: Side) -> Said:
         tuple(sorted(side.owned.domains or ())),
         plain_ownership.strays(side.owned, story.world(scene)),
         plain_ownership.away(side.owned, story.world(scene)),
+        side.owned.domains is None,
     )
 
 
@@ -198,7 +204,7 @@ def steps(story: Story, scene: Scene) -> Iterator[Scene]:
         yield from _scripted(story, scene)
     for side in scene.sides:
         if side.hears is None and _has_to_say(story, scene, side):
-            yield answered(scene, side, say(story, scene, side))
+            yield answered(story, scene, side, say(story, scene, side))
 
 
 def faults(story: Story, scene: Scene) -> Iterator[Scene]:
@@ -210,7 +216,7 @@ def faults(story: Story, scene: Scene) -> Iterator[Scene]:
     for side in scene.sides:
         yield crashed(scene, side)
         if side.hears is None and _has_to_say(story, scene, side):
-            yield from _report_faults(scene, side, say(story, scene, side))
+            yield from _report_faults(story, scene, side, say(story, scene, side))
         if side.hears is not None:
             yield from _answer_faults(story, scene, side, side.hears)
 
@@ -314,11 +320,11 @@ def crashed(scene: Scene, side: Side) -> Scene:
     return with_side(scene, Side(side.name, side.owned, epoch=side.epoch + 1, is_changed=True))
 
 
-def answered(scene: Scene, side: Side, said: Said) -> Scene:
+def answered(story: Story, scene: Scene, side: Side, said: Said) -> Scene:
     """The leader takes a report in and answers it."""
     led = heeded(scene, said)
     assert led.answer is not None
-    assert led.conflicts <= ({ConflictKind.ADRIFT} if scene.lost else set())
+    assert led.conflicts <= story.conflicts | ({ConflictKind.ADRIFT} if scene.lost else set())
     after = _heard_by_leader(scene, said, led, len(led.stores))
     return with_side(after, side._replace(number=side.number + 1, hears=led.answer))
 
@@ -372,8 +378,9 @@ def _scripted(story: Story, scene: Scene) -> Iterator[Scene]:
     after = scene._replace(script=rest)
     if word in story.commands:
         desk = Desk(kept(scene.store))
-        desk.do(story.commands[word](desk.fleet))
-        yield after._replace(store=number_of(desk.kept))
+        with contextlib.suppress(Rejected):  # not yet
+            desk.do(story.commands[word](desk.fleet))
+            yield after._replace(store=number_of(desk.kept))
         return
     if word == "store lost":
         yield led_by_another(after._replace(store=number_of(Kept()), lost=True))
@@ -388,13 +395,13 @@ def _scripted(story: Story, scene: Scene) -> Iterator[Scene]:
                 yield with_side(after, side._replace(owned=owned, is_changed=True))
 
 
-def _report_faults(scene: Scene, side: Side, said: Said) -> Iterator[Scene]:
+def _report_faults(story: Story, scene: Scene, side: Side, said: Said) -> Iterator[Scene]:
     """A lost one was never sent. It comes late, once too often, or its leader dies over it."""
     lost = with_side(scene, side._replace(number=side.number + 1, is_changed=True))
     if len(scene.late_reports) < LATE_MAX:
         late = (*scene.late_reports, said)
         yield lost._replace(late_reports=late)
-        yield answered(scene._replace(late_reports=late), side, said)
+        yield answered(story, scene._replace(late_reports=late), side, said)
     led = heeded(scene, said)
     for count in range(1, len(led.stores) + 1):
         yield led_by_another(_heard_by_leader(lost, said, led, count))

@@ -24,6 +24,7 @@ from mainstay.model.state import State
 from mainstay.processes.announce import announced
 from mainstay.shard.answers.money import MoneyFacts, facts_of
 from mainstay.shard.answers.view import Activity, ShardControls, ShardView
+from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
 from mainstay.shard.money.book import Book, Kept
@@ -157,6 +158,14 @@ class FakeShard:
         if self.published is not None:
             book.follow(self.published.plan, NOW_S)
         return facts_of(book.account, since_s=NOW_S, at_s=NOW_S + 3600, as_seen=("cloud", "metal"))
+
+    def outlook(self) -> Outlook:
+        """Web is there, and nothing was measured."""
+        return Outlook(now_s=NOW_S, steady_s=NOW_S, connected=frozenset({WEB}))
+
+    def enough_after(self, seconds: float) -> Callable[[], bool] | None:
+        """Less than a tenth of a second is over at once, all else lasts for ever."""
+        return (lambda: True) if 0 < seconds < 0.1 else None
 
     def set_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, value: float, reason: str, by: str,

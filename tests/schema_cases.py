@@ -63,6 +63,7 @@ WORLD: Final = """
             price_minor, amount_minor, ledger_id)
         select 'gone', 'acc', '2100-01-01', '2100-01-02', 1, 450, 10800, min(id) from ledger;
     insert into low_balance_episodes (account_id) values ('acc');
+    insert into node_outages (node_id, began_at) values ('m', '2100-01-01');
     insert into audit (actor, actor_role, action, target_type, target_id, result, correlation_id)
         values ('u', 'admin', 'a', 't', 'i', 'success', 'cor');
     insert into idempotency_keys (principal, route, key, request_hash, resource)
@@ -340,6 +341,10 @@ CASES: Final = (
          _window("2100-01-01", "2100-01-02", account_id="'other'"), "must have its payer"),
     Case("usage_goes_on_where_it_ended", "usage has the price that was agreed",
          _window("2100-01-01", "2100-01-02", price_minor="451"), "must have its payer"),
+    Case("outages_end_after_they_began", "an outage ends after it began",
+         _set("node_outages", "ended_at = '2099-12-31'")),
+    Case("one_outage_at_a_time", "a node is offline once at a time",
+         "insert into node_outages (node_id, began_at) values ('m', '2100-01-02')"),
     Case("one_low_balance_episode", "an account is low once at a time",
          "insert into low_balance_episodes (account_id) values ('acc')"),
     # Records for ever.
@@ -363,5 +368,11 @@ CASES: Final = (
 
 UNBREAKABLE: Final = frozenset({
     "accounts_id_currency_key", "nodes_id_mode_key", "slots_id_node_id_key",
+    "slots_come_to_be_seen", "slots_are_seen_to_change", "slots_are_seen_to_go",
+    "claims_come_to_be_seen", "claims_are_seen_to_change", "claims_are_seen_to_go",
+    "offers_come_to_be_seen", "offers_are_seen_to_change", "offers_are_seen_to_go",
+    "nodes_are_seen_to_change", "skus_are_seen_to_change", "regions_are_seen_to_change",
+    "a_node_goes_offline_or_comes_back", "slots_are_ready",
 })  # fmt: skip
-"""Uniques that stand inside a primary key: there for other tables to point at."""
+"""Uniques that stand inside a primary key: there for other tables to point at. And triggers that
+refuse nothing: they note which nodes have changed or were offline, and which slots are ready."""

@@ -32,6 +32,7 @@ from mainstay.processes.shard_parts import Assembled, Surroundings, assembled, p
 from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.runtime import log
+from mainstay.runtime.clock import Clock
 from mainstay.shard.cycle import Cycled
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.events import Event
@@ -129,6 +130,16 @@ class Cluster:
         return {frame.machine: frame.state for frame in self.line.heard(NodeState)}
 
 
+class SettableClock(LoopClock):
+    """A wall clock that people set, over a time that passes all the same."""
+
+    set_by_s = 0.0
+
+    @override
+    def now_s(self) -> float:
+        return super().now_s() + self.set_by_s
+
+
 class Journal(ShardJournal):
     """The real one, which also remembers."""
 
@@ -199,7 +210,7 @@ async def sims(*specs: SimSpec) -> AsyncIterator[dict[str, Sim]]:
 
 @asynccontextmanager
 async def running(
-    folder: Path, providers: dict[str, Sim], **settings: object
+    folder: Path, providers: dict[str, Sim], clock: Clock | None = None, /, **settings: object
 ) -> AsyncIterator[Whole]:
     """A shard at work, until the block is left as by a kill: nothing is said to anybody."""
     chosen: dict[str, object] = {"decision_audit_every": 1, **settings}
@@ -217,7 +228,7 @@ async def running(
                 data=data,
                 journal=journal,
                 metrics=metrics,
-                clock=LoopClock(),
+                clock=clock or LoopClock(),
                 random=Random(5),
                 aside=at_once,
                 seen=lambda cycled: cycles.append((LoopClock().elapsed_s(), cycled)),

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -220,6 +221,23 @@ class TestExplain:
         assert code == exits.DONE
         assert out.splitlines()[0].startswith(f"The need batch/{NEED} asks for cpu 900")
         assert "The smallest change that admits it" in out
+        assert out.splitlines()[-1].startswith("When: never as things are, because")
+
+    def test_whoever_has_no_patience_is_told_that_changes_were_left_out(
+        self, one: Path, capsys: Captured
+    ) -> None:
+        _, out, _ = said(f"explain need batch/{NEED} --patience 0.01", capsys)
+
+        assert "The smallest change" not in out
+        assert "Not every change was tried; with more --patience all are." in out
+
+    def test_when_is_told_as_data_too(self, one: Path, capsys: Captured) -> None:
+        (served,) = document("explain need web --quick -o json", capsys)
+        (coming,) = document("explain machine n-000 -o json", capsys)
+
+        assert served["expected"]["when"] == "now"
+        assert coming["expected"]["when"] in {"unknown", "about"}
+        assert coming["expected"]["because"]
 
     def test_the_same_need_by_two_words(self, one: Path, capsys: Captured) -> None:
         _, by_slash, _ = said(f"explain need batch/{NEED} --quick", capsys)
@@ -265,6 +283,23 @@ class TestWhatIf:
         assert out.splitlines()[2].split() == ["ACTION", "BEFORE", "AFTER"]
         assert "Dollars per hour: 275.00 before," in out
         assert f"batch/{NEED}: missed cpu=436, would miss cpu=900" in out
+
+    @pytest.mark.parametrize(
+        "change",
+        ["--lose-zone zone-b", "--price type=m5.2xlarge=2", "--drain-rack r1",
+         "--add web:cpu=80,unit.cpu=8,priority=200"],
+    )  # fmt: skip
+    def test_each_change_alone_is_told_in_actions_and_dollars(
+        self, change: str, one: Path, capsys: Captured
+    ) -> None:
+        code, out, _ = said(f"whatif {change}", capsys)
+        (told,) = document(f"whatif {change} -o json", capsys)
+
+        assert code == exits.DONE
+        assert ["ACTION", "BEFORE", "AFTER"] in [line.split() for line in out.splitlines()]
+        assert re.search(r"Dollars per hour: [\d,.]+ before, [\d,.]+ after", out)
+        was = told["actions_before"], told["cost_before"]
+        assert (told["actions_after"], told["cost_after"]) != was
 
     def test_every_change_has_a_flag(self, one: Path, capsys: Captured) -> None:
         changes = "--drain-rack r1 --add web:cpu=80,unit.cpu=8,priority=200 --quota web=any"

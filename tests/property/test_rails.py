@@ -35,6 +35,8 @@ all_restrictions = st.builds(
     cluster_limits=st.dictionaries(clusters, all_limits, max_size=2),
     backed_off=st.frozensets(clusters, max_size=1),
     unreachable=st.frozensets(sources, max_size=1),
+    unlisted=st.sampled_from(["", "", "", "provider metal was not listed"]),
+    room=st.sampled_from([0, 0, 1, 2, 3, 4, 9]),
     reclaimed=st.dictionaries(clusters, st.integers(0, 4), max_size=2),
     stopped=st.sampled_from(["", "", "", "", "fenced by epoch 2"]),
 )
@@ -93,7 +95,7 @@ def test_a_further_restriction_of_stance_never_lets_more_run(
 ) -> None:
     """Limits aside: what a pause holds back leaves its place under a limit to others."""
     plan = a_plan(doings)
-    loose = replace(restrictions, limits=NO_LIMITS, cluster_limits={})
+    loose = replace(restrictions, limits=NO_LIMITS, cluster_limits={}, room=0)
     tight = replace(loose, clusters={**loose.clusters, cluster: Stance.PAUSE})
 
     before = admit(plan, cycle=0, restrictions=loose)

@@ -51,24 +51,48 @@ async def keep_busy(web: Cluster, *, machines: int = 1) -> None:
 def test_what_waits_when_a_control_comes_is_not_begun(
     tmp_path: Path, kind: ControlKind, disposition: Disposition
 ) -> None:
-    """Nor is a provider asked for what has begun and only waits for its cluster."""
+    async def scenario() -> None:
+        async with sims(a_provider(slots=8)) as providers:
+            async with running(tmp_path, providers, workers=1) as whole, whole.cluster() as web:
+                await asyncio.sleep(12)
+                providers["sim"].change({"late_acks_s": "5"})
+                web.ask_for(3)
+                await asyncio.sleep(0.1)
+                assert len(whole.machines(State.CREATING)) == 1
+                waiting = sum(whole.assembled.live.executor.depth.values())
+                assert waiting == 2
+
+                hold_back(whole, kind)
+                await asyncio.sleep(7)
+
+                assert whole.sent() == 1
+                held = [e for e in whole.journal.records() if e.disposition is disposition]
+                assert len({each.order.action.machine for each in held}) == waiting
+
+    run(scenario())
+
+
+@CONTROLS
+def test_what_waits_for_its_cluster_when_a_control_comes_goes_no_further(
+    tmp_path: Path, kind: ControlKind, disposition: Disposition
+) -> None:
+    """No provider is asked for what has begun, and no cycle comes to help."""
 
     async def scenario() -> None:
         async with sims(a_provider(slots=0, idle=8)) as providers:
             async with running(tmp_path, providers, workers=2) as whole, whole.cluster() as web:
                 await keep_busy(web, machines=6)
-                assert len(whole.machines(State.CONFIGURING)) == 2
-                assert sum(whole.assembled.live.executor.depth.values()) == 4
+                assert len(whole.machines(State.CONFIGURING)) == 6
 
                 hold_back(whole, kind)
                 answer_all(web)
-                await asyncio.sleep(0.01)  # no cycle comes to help
+                await asyncio.sleep(0.01)
 
                 assert whole.sent() == 0
                 assert len(whole.machines(State.IDLE)) == 8
-                told = [(each.disposition, each.outcome) for each in whole.journal.records()]
-                assert told.count((Disposition.EXECUTED, Outcome.ROLLED_BACK)) == 2
-                assert told.count((disposition, None)) == 4
+                told = [each.outcome for each in whole.journal.records()]
+                assert told.count(Outcome.ROLLED_BACK) == 6
+                assert disposition not in {each.disposition for each in whole.journal.records()}
 
     run(scenario())
 
@@ -113,23 +137,68 @@ def test_a_cluster_that_gets_very_many_machines_at_once_is_told_of_all(
     run(scenario())
 
 
-def test_a_cluster_that_does_not_answer_holds_up_one_worker_and_not_all(tmp_path: Path) -> None:
-    """After its first questions have been in vain."""
+def test_a_cluster_that_does_not_answer_holds_up_nobody(tmp_path: Path) -> None:
+    """Not with its first questions, and not with the one after each pause."""
 
     async def scenario() -> None:
         async with sims(a_provider(slots=0, idle=40)) as providers:
-            async with running(tmp_path, providers, workers=4) as whole:
+            async with running(tmp_path, providers, workers=2) as whole:
                 async with whole.cluster("hung") as hung, whole.cluster() as web:
                     await asyncio.sleep(12)
                     hung.line.answers = False
                     hung.ask_for(20, priority=200)
-                    await asyncio.sleep(42)  # an action has 30 s, a tick comes every 10
+                    await asyncio.sleep(1)
                     web.ask_for(8)
                     await asyncio.sleep(1)
                     asked = [each.cluster for each in web.line.heard(BootstrapAsked)]
                     assert len(asked) == 8
+                    await asyncio.sleep(40)  # an action has 30 s, a tick comes every 10
                     in_flight = whole.assembled.live.executor.in_flight
                     assert sum(in_flight.values()) <= 1
+                    web.ask_for(16)
+                    await asyncio.sleep(1)
+                    assert len(web.line.heard(BootstrapAsked)) == 16
+
+    run(scenario())
+
+
+def test_a_cluster_that_connects_again_need_not_wait_out_its_pause(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with sims(a_provider(slots=0, idle=4)) as providers:
+            async with running(tmp_path, providers, action_deadline_s=2) as whole:
+                async with whole.cluster() as web:
+                    web.line.answers = False
+                    web.ask_for(2)
+                    await asyncio.sleep(300)
+                    backoff = whole.assembled.shard._parts.backoff
+                    for _ in range(100):  # until a long pause has just begun
+                        await asyncio.sleep(1)
+                        if backoff.left_s(LoopClock().elapsed_s()).get(WEB, 0.0) > 50:
+                            break
+                    assert WEB in backoff.backed_off(LoopClock().elapsed_s() + 40)
+                async with whole.cluster() as web:
+                    await asyncio.sleep(1)
+                    assert len(web.line.heard(BootstrapAsked)) == 1  # it shows that it is there
+                    await asyncio.sleep(12)
+                    assert len(web.line.heard(BootstrapAsked)) == 2
+
+    run(scenario())
+
+
+def test_a_drain_gets_through_a_queue_that_is_always_full_of_acquisitions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with sims(a_provider(slots=200, idle=2)) as providers:
+            async with running(tmp_path, providers, workers=1) as whole:
+                async with whole.cluster("batch") as batch, whole.cluster() as web:
+                    batch.ask_for(2)
+                    await asyncio.sleep(60)
+                    providers["sim"].change({"late_acks_s": "9"})
+                    web.ask_for(200)
+                    await asyncio.sleep(15)
+                    batch.ask_for(1)
+                    await asyncio.sleep(60)
+                    assert len(batch.reclaims) == 1
+                    assert whole.assembled.live.executor.depth["sim"] >= 2  # and still full
 
     run(scenario())
 

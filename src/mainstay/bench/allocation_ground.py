@@ -29,8 +29,9 @@ PROJECTS: Final = 16
 MIX: Final = ((SLICE, 1, 60), (SLICE, 2, 18), (SLICE, 4, 12), (SLICE, 8, 5), (WHOLE, 8, 5))
 """What is asked for: SKU, GPUs, and how many of a hundred."""
 
-BEYOND: Final = 1.05
-"""A round asks for so much more than there is: the last slots are raced for, some are refused."""
+PRESSURE: Final = 105
+"""GPUs that a round asks for, of a hundred that there are: the last slots are raced for, and what
+is beyond is refused."""
 
 Database = psycopg.Connection[dict[str, Any]]
 
@@ -148,10 +149,12 @@ _FURNITURE: Final = (
 )
 
 
-def rounds(requests: int, *, nodes: int, seed: int) -> Iterator[list[Order]]:
-    """Orders for an empty fleet, again and again, each time a little more than there is."""
+def rounds(
+    requests: int, *, nodes: int, seed: int, pressure: int = PRESSURE
+) -> Iterator[list[Order]]:
+    """Orders for an empty fleet, again and again, each time more than there is."""
     random = Random(seed)
-    limit = nodes * SLOTS * BEYOND
+    limit = nodes * SLOTS * pressure / 100
     orders: list[Order] = []
     asked = 0
     for number in range(requests):

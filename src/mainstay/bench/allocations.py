@@ -1,6 +1,6 @@
 """`mainstay bench allocations`: requests and releases that race on a real PostgreSQL.
 
-A round begins with an empty fleet and asks for a little more than there is. Its phases follow each
+A round begins with an empty fleet and asks for more than there is. Its phases follow each
 other, so that each is measured by itself: create, activate, release, free. At the end SQL goes
 through all claims there ever were.
 """
@@ -53,6 +53,7 @@ class Size:
     clients: int
     processes: int
     seed: int
+    pressure: int = ground.PRESSURE
 
 
 @dataclass(slots=True)
@@ -115,7 +116,7 @@ def run(bench: Bench, *, size: Size, database: str | None, dump: Path | None = N
         stage = Stage(bench, size, connection, pid, processes)
         create, release = Phase(), Phase()
         for number, orders in enumerate(
-            ground.rounds(size.requests, nodes=size.nodes, seed=size.seed)
+            ground.rounds(size.requests, nodes=size.nodes, seed=size.seed, pressure=size.pressure)
         ):
             _round(stage, orders, create, release)
             _deliver(stage, url) if number == 0 else _discard(connection)

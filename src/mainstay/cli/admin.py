@@ -228,7 +228,9 @@ def audit(
     """Who tried what, newest first."""
     found = _client(server).get("/admin/audit", target=target)["items"]
     names = ("at", "actor", "actor_role", "action", "target_id", "result", "correlation_id")
-    output.write(_columns(found, *names), form)
+    if form not in {Format.JSON, Format.YAML}:
+        found = _columns(found, *names)
+    output.write(found, form)
 
 
 def _columns(rows: list[dict[str, Any]], *names: str) -> list[dict[str, object]]:

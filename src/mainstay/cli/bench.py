@@ -11,6 +11,7 @@ import typer
 from mainstay.bench.frame import Bench
 from mainstay.cli import exits
 from mainstay.cli.options import Option, takes
+from mainstay.cli.progress import begun
 from mainstay.runtime.clock import SystemClock
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -156,6 +157,7 @@ def placement(
     Option("clients", int, "Requests under way at once.", 32, least=1),
     Option("processes", int, "Processes they are in.", 2, least=1),
     Option("seed", int, "The same seed, the same requests.", 1, least=0),
+    Option("pressure", int, "GPUs a round asks for, of a hundred that there are.", 105, least=1),
 )
 def allocations(
     database: Annotated[
@@ -216,15 +218,12 @@ def coordinator(
 
 
 def _frame(name: str, args: dict[str, object]) -> Bench:
-    return Bench(name, args, SystemClock(), lambda line: void(sys.stderr.write(line + "\n")))
-
-
-def void(_: object) -> None:
-    """Drop a value."""
+    return Bench(name, args, SystemClock(), begun().say)
 
 
 def _print(frame: Bench, *, one_line: bool) -> int:
     answer = frame.answer()
+    begun().close()
     sys.stdout.write(json.dumps(answer, indent=None if one_line else 2) + "\n")
     broken = [key for key in frame.over_budget() if key.endswith("bytes_per_machine")]
     for key in broken:

@@ -10,11 +10,10 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from mainstay.config.load import home_directory, outside
+from mainstay.config.load import contexts_file, home_directory, outside, read_sources
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
 from mainstay.tenancy import credentials
 
-DEFAULT_SERVER: Final = "http://127.0.0.1:8800"
 PREFIX: Final = "/api/v1"
 PATIENCE_S: Final = 30.0
 SILENCE_S: Final = 60.0
@@ -101,7 +100,20 @@ def client(role: str, server: str | None = None) -> Client:
     key = outside("MAINSTAY_KEY") or credentials.kept(home_directory(), role)
     if key is None:
         raise Rejected("no key: set MAINSTAY_KEY, or run `mainstay tenancy init`")
-    return Client(server or outside("MAINSTAY_SERVER") or DEFAULT_SERVER, key)
+    return Client(server or _found(), key)
+
+
+def _found() -> str:
+    """What the environment, the chosen context or a process on this machine says."""
+    from mainstay.processes.finding import API, Where, find_api
+
+    where = Where(
+        process=API,
+        home=home_directory(),
+        contexts=contexts_file(),
+        environment=read_sources().environment,
+    )
+    return find_api(where)
 
 
 def _query(query: Mapping[str, object]) -> str:

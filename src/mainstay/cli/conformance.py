@@ -1,5 +1,6 @@
 """`mainstay conformance`: does a provider keep the contract?"""
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,6 +10,7 @@ import typer
 
 from mainstay.cli import exits, output
 from mainstay.cli.options import TLS, Option, takes
+from mainstay.cli.progress import progress
 from mainstay.model.errors import Rejected
 
 if TYPE_CHECKING:
@@ -48,20 +50,25 @@ def conformance(
     import asyncio
 
     from mainstay.conformance.limits import Limits
+    from mainstay.conformance.table import CHECKS
     from mainstay.processes.conformance import Asked, examined
 
     step_s: float = given["step_timeout"]
+    only = tuple(given["check"] or ())
     asked = Asked(
         address=address,
         over=_transport(address, given),
         limits=Limits(step_s=step_s, check_s=max(180.0, 6 * step_s), all_s=given["time_limit"]),
         torment=given["torment"],
         restart_command=given["restart_command"],
-        only=tuple(given["check"] or ()),
+        only=only,
         seed=given["seed"],
-        progress=_progress if sys.stderr.isatty() else None,
     )
-    report = asyncio.run(examined(asked))
+    if sys.stderr.isatty():
+        with progress(len(only) or len(CHECKS)) as shown:
+            report = asyncio.run(examined(dataclasses.replace(asked, progress=shown.done)))
+    else:
+        report = asyncio.run(examined(asked))
     _write(report, given["form"])
     return report.exit_code
 
@@ -81,10 +88,6 @@ def _transport(address: str, given: Mapping[str, Any]) -> "Over":
     if isinstance(over, Plaintext) and over.announcement:
         sys.stderr.write(over.announcement + "\n")
     return over
-
-
-def _progress(line: str) -> None:
-    sys.stderr.write(line + "\n")
 
 
 def _write(report: "Report", form: Form) -> None:

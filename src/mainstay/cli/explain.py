@@ -27,6 +27,10 @@ QUICK: Final = Option(
     "quick", bool, "Do not try which change would help.", False, ("--quick",)
 )  # fmt: skip
 
+PATIENCE: Final = Option(
+    "patience", float, "Seconds for changes that would help; 0 tries all.", 0.5, (), 0
+)  # fmt: skip
+
 ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="Whose it is.")]
 
 
@@ -36,7 +40,7 @@ def explain() -> None:
 
 
 @app.command()
-@takes(QUICK, *SHARED)
+@takes(QUICK, PATIENCE, *SHARED)
 def need(
     cluster: Annotated[
         str, typer.Argument(metavar="CLUSTER[/NEED[/GROUP]]", help="As `get needs` shows it.")
@@ -55,12 +59,13 @@ def need(
         fingerprint=which or fingerprint,
         group=group,
         quick=given["quick"],
+        patience_s=given["patience"],
     )
     return _answer(question, given)
 
 
 @app.command()
-@takes(QUICK, *SHARED)
+@takes(QUICK, PATIENCE, *SHARED)
 def gang(
     cluster: ClusterArgument,
     group: Annotated[
@@ -69,7 +74,13 @@ def gang(
     **given: Any,
 ) -> int:
     """Why a gang is, or is not, served."""
-    question = Question(about=About.GANG, name=cluster, group=group, quick=given["quick"])
+    question = Question(
+        about=About.GANG,
+        name=cluster,
+        group=group,
+        quick=given["quick"],
+        patience_s=given["patience"],
+    )
     return _answer(question, given)
 
 
@@ -155,6 +166,11 @@ def _document(told: Explanation) -> dict[str, object]:
         "cycle": told.stamp.cycle,
         "subject": told.subject,
         "sentences": list(told.sentences),
+        "expected": {
+            "when": told.expected.when.name.lower(),
+            "seconds": told.expected.seconds,
+            "because": list(told.expected.because),
+        },
         "certificate": json.loads(told.document),
     }
 

@@ -42,6 +42,8 @@ class MoneyBy(StrEnum):
     CLUSTER = "cluster"
     TYPE = "type"
     CLASS = "class"
+    TENANT = "tenant"
+    """The spending for tenancy, by project: it is divided here, with what the API says."""
 
 
 LIMITED: Final = Option("limit", int, "At most so many rows of each shard; 0 is all.", LIMIT, (), 0)
@@ -151,10 +153,15 @@ def controls(**given: Any) -> int:
 @money_app.command()
 @takes(
     Option("by", MoneyBy, "What to cut the whole by.", MoneyBy.CLUSTER, ("--by",)),
+    Option("api", str, "With --by tenant: URL of the API; else the one that runs here.", ""),
     *SHARED,
 )
 def money(**given: Any) -> int:
     """What it costs and has cost, what of it is waste, and what all on demand would cost more."""
+    if given["by"] is MoneyBy.TENANT:
+        from mainstay.cli.get_tenants import show_tenants
+
+        return _repeated(given, lambda found: show_tenants(found, given["api"], given["form"]))
     query = v.MoneyQuery(by=given["by"].value)
     return _repeated(given, lambda found: show_money(found, query, given["form"]))
 

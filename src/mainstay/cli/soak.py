@@ -9,6 +9,7 @@ import typer
 
 from mainstay.cli import exits
 from mainstay.cli.options import Option, takes
+from mainstay.cli.progress import progress
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -41,13 +42,15 @@ def shard(**given: Any) -> int:
     one_line = given.pop("one_line")
     spec = SoakSpec(**given)
 
-    def say(line: str) -> None:
-        sys.stderr.write(line + "\n")
-
     with (
+        progress(spec.kills) as shown,
         tempfile.TemporaryDirectory(prefix="mainstay-soak-") as folder,
         Children(Path(folder)) as children,
     ):
+
+        def say(line: str) -> None:
+            (shown.done if line.startswith("kill ") else shown.say)(line)
+
         soaked = asyncio.run(soaking(spec, children, SystemClock(), say))
     answer = {"soak": "shard", "args": dataclasses.asdict(spec), **soaked.answer()}
     sys.stdout.write(json.dumps(answer, indent=None if one_line else 2) + "\n")

@@ -1,6 +1,7 @@
 """Settings of `mainstay api`, `relay`, `worker`, `biller` and `notifier`."""
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from mainstay.config.require import PORT_MAX, is_address, require
 
@@ -48,6 +49,12 @@ class ApiConfig:
     silent_s: float = 120.0
     """A node whose agent says nothing for so long gets nothing new."""
 
+    events_kept_days: float = 30.0
+    """How long an event is kept that everybody has consumed, and what people were told of it."""
+
+    work_kept_days: float = 30.0
+    """How long finished work is remembered; no shorter than its event."""
+
     simulate: str = ""
     """Nodes whose agent is simulated in this process, with commas between."""
 
@@ -61,7 +68,7 @@ class ApiConfig:
     """For whom a token must be."""
 
     oidc_jwks: str = ""
-    """The file with the issuer's public keys."""
+    """The issuer's public keys: a file, or the https:// URL where it publishes them."""
 
     oidc_role_claim: str = "mainstay_role"
     """The claim that says tenant, member, admin or readonly."""
@@ -84,6 +91,12 @@ class ApiConfig:
         require(self.rate_burst >= 1, "api.rate_burst must be at least 1")
         require(self.connections_max >= 4, "api.connections_max must be at least 4")
         require(self.silent_s > 0, "api.silent_s must be above 0")
+        require(self.events_kept_days > 0, "api.events_kept_days must be above 0")
+        require(
+            self.work_kept_days >= self.events_kept_days,
+            "api.work_kept_days must not be below api.events_kept_days: an event that comes again "
+            "must find its work",
+        )
         require(self.simulate_phase_s >= 0, "api.simulate_phase_s must not be negative")
         require(
             bool(self.tls_cert) == bool(self.tls_key),
@@ -91,8 +104,17 @@ class ApiConfig:
         )
         require(
             not self.oidc_issuer or bool(self.oidc_jwks),
-            "api.oidc_issuer needs api.oidc_jwks, the file with its keys",
+            "api.oidc_issuer needs api.oidc_jwks, the file or the URL of its keys",
         )
+        require(
+            not self.oidc_jwks.startswith("http://") or is_here(self.oidc_jwks),
+            f"api.oidc_jwks must be https:// unless it is on loopback: {self.oidc_jwks[:120]}",
+        )
+
+
+def is_here(url: str) -> bool:
+    """Whether a URL leads to this machine and to no other."""
+    return urlsplit(url).hostname in {"127.0.0.1", "::1", "localhost"}
 
 
 def is_temporal(url: str) -> bool:

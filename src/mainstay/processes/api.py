@@ -5,7 +5,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -76,7 +75,7 @@ def parts_of(ground: Ground) -> Parts:
         issuer = Issuer(
             issuer=config.oidc_issuer,
             audience=config.oidc_audience,
-            jwks=Path(config.oidc_jwks),
+            jwks=config.oidc_jwks,
             role_claim=config.oidc_role_claim,
             project_claim=config.oidc_project_claim,
         )

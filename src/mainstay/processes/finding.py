@@ -14,6 +14,9 @@ from mainstay.wire.tls import Plaintext, TlsFlags, transport
 from mainstay.wire.transport import Over
 
 SERVER_VARIABLE: Final = "MAINSTAY_SERVER"
+SHARD: Final = "shard"
+API: Final = "api"
+DEFAULT_API: Final = "http://127.0.0.1:8800"
 COORDINATOR: Final = "coordinator"
 COORDINATOR_VARIABLE: Final = "MAINSTAY_COORDINATOR"
 """A name of its own: who works with shards and a coordinator names both at once."""
@@ -88,7 +91,32 @@ def _named(where: Where, address: str) -> Server:
     return Server(name=address, address=address, over=over)
 
 
+def find_api(where: Where) -> str:
+    """The URL of an API, in the same order; what runs here is one database, so any of them.
+
+    Without any, the usual address: it may run where it cannot tell us.
+    """
+    if named := where.server or where.environment.get(SERVER_VARIABLE, ""):
+        return named
+    if (chosen := _table(where)) is not None:
+        return _said(where, *chosen, "http://HOST:PORT")
+    running = [_address(facts) for facts in _announced(where)]
+    return running[0] if running else DEFAULT_API
+
+
+def find_tenants(home: Path, otherwise: str) -> str:
+    """Which cluster tenants are to a shard: as the bridge that runs here says, or otherwise."""
+    names = [str(facts["cluster"]) for facts in _told(home, "bridge") if facts.get("cluster")]
+    return names[0] if names else otherwise
+
+
 def _context(where: Where) -> tuple[Server, ...]:
+    chosen = _table(where)
+    return () if chosen is None else tuple(_context_servers(where, *chosen))
+
+
+def _table(where: Where) -> tuple[str, Mapping[str, Any]] | None:
+    """The context that was chosen, by its name; None: none was."""
     try:
         with where.contexts.open("rb") as stream:
             told = tomllib.load(stream)
@@ -98,19 +126,25 @@ def _context(where: Where) -> tuple[Server, ...]:
         raise Rejected(f"cannot read {where.contexts}: {error}") from error
     name = where.context or told.get("current", "")
     if not name:
-        return ()
+        return None
     contexts = told.get("contexts", {})
     if not isinstance(contexts, dict) or not isinstance(contexts.get(name), dict):
         raise Rejected(f"no context {name!r} in {where.contexts}: add [contexts.{name}]")
-    return tuple(_context_servers(where, str(name), contexts[name]))
+    return str(name), contexts[name]
+
+
+def _said(where: Where, name: str, table: Mapping[str, Any], form: str) -> str:
+    """What a context says of this kind of process; only shards go without being called so."""
+    otherwise = table.get("server", "") if where.process == SHARD else ""
+    named = table.get(where.process, otherwise)
+    if not isinstance(named, str) or not named:
+        what = f'write {where.process} = "{form}"'
+        raise Rejected(f"context {name!r} in {where.contexts} names no {where.process}: {what}")
+    return named
 
 
 def _context_servers(where: Where, name: str, table: Mapping[str, Any]) -> Iterator[Server]:
-    otherwise = "" if where.process == COORDINATOR else table.get("server", "")
-    named = table.get(where.process, otherwise)
-    if not isinstance(named, str) or not named:
-        what = f'write {where.process} = "HOST:PORT"'
-        raise Rejected(f"context {name!r} in {where.contexts} names no {where.process}: {what}")
+    named = _said(where, name, table, "HOST:PORT")
     flags = where.flags
     if flags == NO_FLAGS:
         flags = TlsFlags(
@@ -129,19 +163,26 @@ def _running(where: Where) -> Iterator[Server]:
 
 
 def _announced(where: Where) -> Iterator[Mapping[str, Any]]:
-    """What processes of this kind wrote when they were ready; one that died left its file."""
-    for path in sorted((where.home / "run").glob(f"{where.process}-*.json")):
+    """Those of a kind that serve gRPC."""
+    return (facts for facts in _told(where.home, where.process) if _address(facts))
+
+
+def _told(home: Path, process: str) -> Iterator[Mapping[str, Any]]:
+    """What processes of a kind wrote when they were ready; one that died left its file."""
+    for path in sorted((home / "run").glob(f"{process}-*.json")):
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # removed or replaced just now
             continue
-        if isinstance(facts, dict) and _address(facts) and _is_alive(facts.get("pid")):
+        if isinstance(facts, dict) and _is_alive(facts.get("pid")):
             yield facts
 
 
 def _address(facts: Mapping[str, Any]) -> str:
     addresses = facts.get("addresses")
-    return str(addresses.get("grpc", "")) if isinstance(addresses, dict) else ""
+    if not isinstance(addresses, dict):
+        return ""
+    return str(addresses.get("grpc") or addresses.get(API) or "")
 
 
 def _announced_server(where: Where, facts: Mapping[str, Any]) -> Server:

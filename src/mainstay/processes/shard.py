@@ -72,8 +72,6 @@ async def serve_shard(config: ShardConfig, place: Place) -> None:
     over = transport(flags, config.listen)
     for address in config.coordinators:  # all or none are within plaintext's reach
         transport(flags, address)
-    for address in config.coordinators:
-        transport(flags, address)
     if not config.provider_addresses:
         raise Rejected("no providers: give --provider NAME=HOST:PORT, or shard.providers")
     kernels.warm()
@@ -104,7 +102,7 @@ async def _made(
     journal = ShardJournal(
         metrics, audit, log.logger(shard=config.shard_id), place.clock, policy_of(config)
     )
-    attribution = _attributed(config, place.home, journal)
+    attribution = attributed(config, place.home, journal)
     around = Surroundings(
         links=reached.links,
         meters=reached.meters,
@@ -174,18 +172,22 @@ async def _uplinked(
 
 
 def _pages(live: LiveShard, metrics: ShardMetrics) -> Pages:
-    def ready(_: str) -> Answer:
-        why = not_ready(live)
-        return Answer(503, f"{why}\n") if why else Answer(200, "ok\n")
-
     def measured(_: str) -> Answer:
         return Answer(200, generate_latest(metrics.registry).decode(), CONTENT_TYPE_LATEST)
 
     return {
         ("GET", "/healthz"): lambda _: Answer(200, "ok\n"),
-        ("GET", "/readyz"): ready,
+        ("GET", "/readyz"): lambda _: readiness(live),
         ("GET", "/metrics"): measured,
     }
+
+
+def readiness(live: LiveShard) -> Answer:
+    """Whether a shard is ready, with what it waits for: one line."""
+    if why := not_ready(live):
+        return Answer(503, f"{why}\n")
+    waits = live.published.unlisted if live.published else ""
+    return Answer(200, f"ok; {waits}\n" if waits else "ok\n")
 
 
 def not_ready(live: LiveShard) -> str:
@@ -249,7 +251,7 @@ class Attributed(NamedTuple):
     beside: tuple[Beside, ...]
 
 
-def _attributed(config: ShardConfig, home: Path, journal: ShardJournal) -> Attributed:
+def attributed(config: ShardConfig, home: Path, journal: ShardJournal) -> Attributed:
     """The newest cycle only: a log that cannot follow leaves some out."""
     if not config.attribution_log:
         return Attributed(lambda _: None, ())

@@ -7,7 +7,7 @@ test puts the same shard together around other ones.
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from mainstay.model.ids import ClusterId, ShardId
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.processes.shard_settings import (
+    absence_options,
     breaker_options,
+    feed_options,
     fixed,
     overdue_options,
     policy_of,
@@ -42,10 +44,10 @@ from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
 from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.journal import ShardJournal
-from mainstay.shard.latency import Latency
+from mainstay.shard.latency import Latency, StepTimes
 from mainstay.shard.ledger import Ledger
-from mainstay.shard.lists.absence import AbsenceOptions
-from mainstay.shard.lists.feeds import Feed, FeedOptions
+from mainstay.shard.lists.awaited import Awaited
+from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.lists.intake import IntakeOptions
 from mainstay.shard.lists.telling import Books
 from mainstay.shard.metrics import ShardMetrics, Standing
@@ -57,15 +59,14 @@ from mainstay.shard.ownership.keeping import OwnershipTools
 from mainstay.shard.ownership.owned import configured
 from mainstay.shard.ownership.quota import HeldQuota
 from mainstay.shard.ports import Link
-from mainstay.shard.rails import Stance, stance_of
+from mainstay.shard.rails import stance_of
 from mainstay.shard.reconcile import ReconcileOptions, Reconciler
+from mainstay.shard.restrictions import Stance
 from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
 from mainstay.shard.shard import Shard
+from mainstay.shard.steady import SteadyClock
 
 __all__ = ["Assembled", "Beside", "Surroundings", "assembled", "policy_of"]
-
-RETRY_MAX_S: Final = 15.0
-"""Whoever comes back is noticed within this."""
 
 Beside = Callable[[], Coroutine[Any, Any, None]]
 """Runs until it is cancelled."""
@@ -135,6 +136,7 @@ class _Assembly:
                 random=around.random,
                 machines_of=self._machines_of,
                 on_demand=self._demanded,
+                on_opened=self._opened,
             ),
             SessionOptions(
                 epoch=around.data.epoch,
@@ -142,7 +144,16 @@ class _Assembly:
                 slow_reader_s=config.slow_reader_s,
             ),
         )
-        self._moves = Moves(self._inventory, self._ledger, self._sessions, around.clock)
+        self._steady = SteadyClock(around.clock)
+        self._moves = Moves(self._inventory, self._ledger, self._sessions, self._steady)
+        self._awaited = Awaited(
+            around.links,
+            around.data.listed,
+            is_new=around.data.epoch == 1,
+            wait_s=config.first_list_wait_s,
+            clock=around.clock,
+            journal=around.journal,
+        )
         self._holdings = Holdings(
             configured(
                 around.data.owned.value, config.first_domains, keeps=bool(config.coordinators)
@@ -150,6 +161,7 @@ class _Assembly:
         )
         self._controls = Controls(around.clock, around.journal, around.data.controls, fixed(config))
         self._shard: Shard | None = None
+        self._steps = StepTimes()
         self._money = Money(
             MoneyTools(
                 meters=around.meters,
@@ -159,6 +171,7 @@ class _Assembly:
                 clock=around.clock,
                 aside=around.aside,
                 sources=frozenset(around.links),
+                shown=around.metrics.observe_money,
             )
         )
 
@@ -174,6 +187,7 @@ class _Assembly:
         parts = Parts(
             inventory=self._inventory,
             reconciler=reconciler,
+            awaited=self._awaited,
             demand=self._demand,
             controls=self._controls,
             acting=self._acting,
@@ -185,6 +199,7 @@ class _Assembly:
             quota=quota.held,
             journal=around.journal,
             clock=around.clock,
+            steady=self._steady,
             aside=around.aside,
             leaving=holder.barred,
         )
@@ -209,7 +224,12 @@ class _Assembly:
             executor=executor,
             journal=around.journal,
             clock=around.clock,
+            steady=self._steady,
             money_=self._money,
+            steps=self._steps,
+            backoff=self._backoff,
+            breakers=self._breakers,
+            cycle_s=config.cycle_interval_s,
         )
         return Assembled(shard, self._sessions, live, holder, quota, self._money)
 
@@ -279,11 +299,7 @@ class _Assembly:
 
     def _reconciler(self) -> Reconciler:
         config, around = self._config, self._around
-        options = FeedOptions(
-            list_timeout_s=config.list_timeout_s,
-            full_every=config.full_list_every,
-            retry_max_s=RETRY_MAX_S,
-        )
+        options = feed_options(config)
         feeds = [
             Feed(name, link, around.clock, options, journal=around.journal)
             for name, link in around.links.items()
@@ -294,14 +310,12 @@ class _Assembly:
             moves=self._moves,
             journal=around.journal,
             failures=self._breakers,
-            clock=around.clock,
+            clock=self._steady,
             configured=self._configured,
             tell_all=self._sessions.replay,
+            listed=self._awaited.listed,
         )
-        absence = AbsenceOptions(
-            missing_min=config.list_missing_min,
-            missing_percent=round(100 * config.list_missing_fraction),
-        )
+        absence = absence_options(config)
         return Reconciler(
             books,
             feeds,
@@ -349,6 +363,7 @@ class _Assembly:
                     shadowing=restrictions.shard is Stance.SHADOW,
                     acting=not self._acting.why,
                     ready=parts.reconciler.ready,
+                    unlisted=len(self._awaited.names()),
                     epoch=data.epoch,
                     queue_depth=parts.executor.depth,
                     in_flight=parts.executor.in_flight,
@@ -356,6 +371,7 @@ class _Assembly:
                 )
             )
             self._around.journal.observe()
+            self._steps.follow(cycled.published.plan.snapshot, self._around.clock.elapsed_s())
             self._money.cycled()
             self._around.seen(cycled)
 
@@ -363,6 +379,11 @@ class _Assembly:
 
     def _published(self) -> Published | None:
         return None if self._shard is None else self._shard.published
+
+    def _opened(self, cluster: ClusterId) -> None:
+        """Whoever could not be asked can be now."""
+        if self._backoff.connected(cluster):
+            self._wake()
 
     def _demanded(self) -> None:
         if self._shard is not None:

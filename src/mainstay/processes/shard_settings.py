@@ -8,11 +8,16 @@ from mainstay.engine.preempt import LONGEST_GRACE_S
 from mainstay.model.state import State
 from mainstay.shard.hands.breaker import BreakerOptions
 from mainstay.shard.hands.overdue import OverdueOptions
+from mainstay.shard.lists.absence import AbsenceOptions
+from mainstay.shard.lists.feeds import FeedOptions
 from mainstay.shard.quarantine import QuarantineRule
-from mainstay.shard.rails import Limits, Restrictions, Stance
+from mainstay.shard.restrictions import Limits, Restrictions, Stance
 from mainstay.shard.shard import ShardOptions
 
 FIRST_LIST_MARGIN_S: Final = 5.0
+
+RETRY_MAX_S: Final = 15.0
+"""Whoever comes back is noticed within this."""
 
 
 def policy_of(config: ShardConfig) -> Policy:
@@ -44,6 +49,25 @@ def quarantine_rule(config: ShardConfig) -> QuarantineRule:
         rows_min=config.quarantine_rows_min,
         keep_fraction=config.quarantine_keep_fraction,
         confirmations=config.quarantine_confirmations,
+    )
+
+
+def feed_options(config: ShardConfig) -> FeedOptions:
+    """How providers are listed."""
+    return FeedOptions(
+        list_timeout_s=config.list_timeout_s,
+        full_every=config.full_list_every,
+        full_every_declared=config.full_list_every_declared,
+        incremental_from_peers=config.incremental_from_peers,
+        retry_max_s=RETRY_MAX_S,
+    )
+
+
+def absence_options(config: ShardConfig) -> AbsenceOptions:
+    """Which full lists must repeat themselves."""
+    return AbsenceOptions(
+        missing_min=config.list_missing_min,
+        missing_percent=round(100 * config.list_missing_fraction),
     )
 
 

@@ -19,7 +19,7 @@ from mainstay.processes.pages import Answer, Pages, serving_pages
 from mainstay.processes.tenancy import Around, Ground, alongside, standing
 from mainstay.processes.told import until_told
 from mainstay.runtime.log import logger
-from mainstay.tenancy import consume, enrolment, idempotency, relay
+from mainstay.tenancy import consume, enrolment, idempotency, pruning, relay
 from mainstay.tenancy.agent_faults import Faults
 from mainstay.tenancy.agent_host import Host
 from mainstay.tenancy.agent_sim import SimulatedAgent
@@ -40,8 +40,13 @@ Part = Callable[[Ground], Awaitable[None]]
 
 
 async def relaying(ground: Ground) -> None:
-    """Take events from the outbox to the bus."""
-    await relay.run(ground.pool, ground.bus, metrics=ground.metrics.relay)
+    """Take events from the outbox to the bus; delete those that have long been consumed."""
+    kept_s = ground.config.events_kept_days * pruning.DAY_S
+    async with asyncio.TaskGroup() as tasks:
+        carrying = relay.run(ground.pool, ground.bus, metrics=ground.metrics.relay)
+        tasks.create_task(carrying, name="relay")
+        over = pruning.keep_pruning("events", lambda: pruning.events(ground.pool, kept_s))
+        tasks.create_task(over, name="prune")
 
 
 async def working(ground: Ground) -> None:
@@ -55,7 +60,9 @@ async def working(ground: Ground) -> None:
         metrics=ground.metrics.worker,
     )
     options = worker.WorkerOptions(
-        engine=_engine(ground.config.workflows), told=ground.metrics.consumer
+        engine=_engine(ground.config.workflows),
+        told=ground.metrics.consumer,
+        kept_s=ground.config.work_kept_days * pruning.DAY_S,
     )
     await worker.run(ground.url, tools, ground.bus, options)
 
@@ -95,9 +102,12 @@ async def _consuming(ground: Ground, consumers: list[consume.Consumer]) -> None:
 
 
 async def housekeeping(ground: Ground) -> None:
-    """Forget old idempotency keys; close nodes whose agent has fallen silent."""
+    """Forget old idempotency keys and changes; close nodes whose agent has fallen silent."""
+    changes = pruning.Changes()
     while True:
-        await idempotency.sweep(ground.pool)
+        while await idempotency.sweep(ground.pool):
+            pass
+        await changes.prune(ground.pool, ground.clock.elapsed_s())
         for row in await enrolment.mark_offline(ground.pool, silent_s=ground.config.silent_s):
             logger(node=row["id"]).warning("node_fell_silent")
         await asyncio.sleep(HOUSEKEEPING_S)

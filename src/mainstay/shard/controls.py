@@ -15,7 +15,7 @@ from mainstay.model.ids import ClusterId, is_id
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
-from mainstay.shard.rails import NO_LIMITS, Limits, Restrictions, Stance
+from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
 
 CONTROLS_MAX: Final = 1_000
 LASTS_MAX_S: Final = 30 * 86_400.0

@@ -16,12 +16,12 @@ from structlog.typing import FilteringBoundLogger
 from mainstay.engine.policy import Policy
 from mainstay.model.action import ActionKind
 from mainstay.runtime.clock import Clock
+from mainstay.shard.admitted import HeldAs
 from mainstay.shard.audit.log import Content
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed
 from mainstay.shard.outcomes import BENIGN, Disposition
-from mainstay.shard.rails import HeldAs
 
 KEPT: Final = 1_000
 """So many records are kept for whoever asks what was done."""

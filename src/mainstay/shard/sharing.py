@@ -1,6 +1,7 @@
 """Who gets how much of a cycle when not everything may be begun. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from mainstay.model.action import ActionKind
@@ -10,7 +11,11 @@ GROUPS: Final[tuple[frozenset[ActionKind], ...]] = (
     frozenset({ActionKind.PREEMPT}),
     frozenset({ActionKind.RECLAIM, ActionKind.DELETE}),
 )
-"""What shares the limit of a cycle: acquisitions, preempts, releases."""
+"""What shares the limit of a cycle and the seats of a queue: acquisitions, preempts, releases."""
+
+GROUP_OF: Final[Mapping[ActionKind, int]] = MappingProxyType(
+    {kind: at for at, kinds in enumerate(GROUPS) for kind in kinds}
+)
 
 
 def shares(limit: int, wanted: Sequence[int], cycle: int) -> tuple[int, ...]:

@@ -32,8 +32,13 @@ class AgentApi(Protocol):
     def present(self, certificate: bytes, key: bytes) -> None:
         """Show this certificate from now on."""
 
-    async def wait(self, node: str, *, wait_s: float) -> Envelope | None:
-        """A task that is now ours, or None when there is none in time."""
+    async def wait(
+        self, node: str, *, wait_s: float, holds: frozenset[str] | None = None
+    ) -> Envelope | None:
+        """A task that is now ours, or None when there is none in time.
+
+        `holds` are those that we have: one that was given to us and got lost comes again.
+        """
 
     async def in_hand(self, node: str) -> list[Envelope]:
         """Tasks that were ours before we died."""
@@ -61,9 +66,12 @@ class LocalApi:
         """Show this certificate from now on."""
         self._fingerprint = fingerprint(x509.load_pem_x509_certificate(certificate))
 
-    async def wait(self, node: str, *, wait_s: float) -> Envelope | None:
+    async def wait(
+        self, node: str, *, wait_s: float, holds: frozenset[str] | None = None
+    ) -> Envelope | None:
         """A task that is now ours, or None when there is none in time."""
-        row = await tasks.claim(self._pool, node, self._fingerprint, wait_s=wait_s, bell=self._bell)
+        poll = tasks.Poll(wait_s=wait_s, holds=holds)
+        row = await tasks.claim_for(self._pool, node, self._fingerprint, poll, bell=self._bell)
         return None if row is None else tasks.envelope(row)
 
     async def in_hand(self, node: str) -> list[Envelope]:

@@ -52,6 +52,9 @@ class SimulatedAgent:
         self._api, self._node, self._clock, self._random = api, node, clock, random
         self._hits = 0
         self._resumed = False
+        self._holds: set[str] = set()
+        """What came and was not reported yet."""
+
         self.contradicted: MainstayError | None = None
         """How a contradiction was answered."""
 
@@ -100,6 +103,7 @@ class SimulatedAgent:
                     raise AgentDied("in report")
                 await self._report(envelope, result, allocation, faults)
         finally:
+            self._holds.discard(str(envelope.get("task_id")))
             self.host.reconcile(self._clock.now_s())
         return result
 
@@ -108,6 +112,7 @@ class SimulatedAgent:
         while True:
             await free.acquire()
             envelope = await self._next()
+            self._holds.add(str(envelope["task_id"]))
             task = group.create_task(self.perform(envelope), name=str(envelope["task_id"]))
             task.add_done_callback(lambda _: free.release())
 
@@ -117,7 +122,8 @@ class SimulatedAgent:
         while True:
             try:
                 await self._come_back()
-                envelope = await self._api.wait(self._node, wait_s=WAIT_S)
+                holds = frozenset(self._holds)
+                envelope = await self._api.wait(self._node, wait_s=WAIT_S, holds=holds)
             except Unavailable:
                 failures += 1
                 await self._pause(failures)

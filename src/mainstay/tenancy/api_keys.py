@@ -10,7 +10,7 @@ import psycopg
 
 from mainstay.model.errors import Rejected
 from mainstay.tenancy.attempts import Who, attempted
-from mainstay.tenancy.database.connect import Pool, Row, transaction
+from mainstay.tenancy.database.connect import Pool, Row, at_once, transaction
 from mainstay.tenancy.ids import Ids
 
 PREFIX: Final = "msk_"
@@ -64,7 +64,11 @@ class NewKey:
 
 
 async def create(pool: Pool, ids: Ids, new: NewKey, who: Who) -> tuple[Row, str]:
-    """A key: its row, and the secret, which is kept nowhere."""
+    """A key: its row, and the secret, which is kept nowhere.
+
+    If an earlier try of the same request made it and died, its secret was never shown: it gets a
+    new one.
+    """
     identity, secret = ids("aky"), PREFIX + secrets.token_urlsafe(32)
     attempt = who.tries("api_key.create", "api_key", identity, {"role": str(new.role)})
     try:
@@ -72,6 +76,7 @@ async def create(pool: Pool, ids: Ids, new: NewKey, who: Who) -> tuple[Row, str]
             made = await tx.execute(
                 """insert into api_keys (id, hash, role, project_id, name, expires_at)
                    values (%s, %s, %s, %s, %s, clock_timestamp() + make_interval(secs => %s))
+                   on conflict (id) do update set hash = excluded.hash
                    returning *""",
                 [identity, _hashed(secret), str(new.role), new.project, new.name, new.valid_s],
             )
@@ -84,13 +89,13 @@ async def create(pool: Pool, ids: Ids, new: NewKey, who: Who) -> tuple[Row, str]
 
 async def holder(pool: Pool, secret: str) -> Row | None:
     """The key that this is the secret of, if it is still good."""
-    async with transaction(pool) as tx:
-        found = await tx.execute(
-            """select * from api_keys where hash = %s and revoked_at is null
-                  and (expires_at is null or expires_at > clock_timestamp())""",
-            [_hashed(secret)],
-        )
-        return await found.fetchone()
+    found = await at_once(
+        pool,
+        """select * from api_keys where hash = %s and revoked_at is null
+              and (expires_at is null or expires_at > clock_timestamp())""",
+        [_hashed(secret)],
+    )
+    return found[0] if found else None
 
 
 async def revoke(pool: Pool, identity: str, *, project: str | None, who: Who) -> Row:

@@ -6,7 +6,6 @@ from typing import Final
 
 from mainstay.tenancy.database.connect import Connection, Cursor, Row
 from mainstay.tenancy.placement.shape import (
-    Ask,
     CapacityShape,
     Catalogue,
     NodeView,
@@ -16,9 +15,8 @@ from mainstay.tenancy.placement.shape import (
 )
 from mainstay.tenancy.states import SlotStatus
 
-AT_A_GLANCE: Final = 32
-"""So many nodes are looked at first, the fullest that could do; all of them before a refusal, and
-before a slice is spread over several NUMA nodes that would fit on one."""
+TRIED_MAX: Final = 16
+"""So many nodes are tried for one request, the best ones, before it is ranked anew."""
 
 _STATES: Final = {
     SlotStatus.AVAILABLE: SlotState.FREE,
@@ -34,7 +32,9 @@ _NODES: Final = """
     from nodes node
     join regions on regions.code = node.region and regions.active
     join (
-        select node_id, array_agg(status order by slot_index) as statuses,
+        select node_id,
+               array_agg(case when status = 'available' and unready <> '' then 'disabled'
+                              else status end order by slot_index) as statuses,
                array_agg(numa_node order by slot_index) as numa
         from slots where {of} group by node_id
     ) own on own.node_id = node.id
@@ -55,14 +55,12 @@ _NODES: Final = """
 """`of` says in terms of `node_id` which nodes are read, so that no others are."""
 
 
-async def select_catalogue(tx: Connection) -> Cursor:
-    """Ask for every SKU that is sold."""
-    return await tx.execute("select * from skus where active")
+CATALOGUE: Final = "select * from skus where active"
 
 
 async def catalogue(tx: Connection) -> Catalogue:
     """Every SKU that is sold."""
-    return catalogue_of(await (await select_catalogue(tx)).fetchall())
+    return catalogue_of(await (await tx.execute(CATALOGUE)).fetchall())
 
 
 def catalogue_of(rows: Sequence[Row]) -> Catalogue:
@@ -81,38 +79,29 @@ def sku_of(row: Row) -> Sku:
     )
 
 
-_FULLEST: Final = """
-    with sold as (
-        select id from nodes
-        where status = 'active' and region = %(region)s and sku = %(sku)s
-        union
-        select nodes.id from nodes join node_offers on node_offers.node_id = nodes.id
-        where nodes.status = 'active' and region = %(region)s and node_offers.sku = %(sku)s
-    )
-    select node_id from slots
-    where status = 'available' and node_id in (select id from sold)
-      and node_id not in (select node_id from claims where live_mode = 'node_exclusive')
-    group by node_id having count(*) >= %(gpus)s
-    order by count(*), node_id limit {limit}
-"""
-
-
-_OF_THE_FULLEST: Final = _NODES.format(of="node_id = any(array(select node_id from fullest))")
 EVERYTHING: Final = _NODES.format(of="true") + " order by node.id"
 ALONE: Final = _NODES.format(of="node_id = %(node)s") + " and node.id = %(node)s"
+_KEPT: Final = ALONE.replace("%(node)s", "current_setting('mainstay.node', true)")
+_NAMED: Final = _NODES.format(of="node_id = any(array(select name from changed))")
 
+ALL: Final = "*"
+"""Instead of a node's name: everything has to be read again."""
 
-async def select_likely(tx: Connection, ask: Ask) -> Cursor:
-    """Ask for the fullest nodes that could serve a request, a bounded number of them.
+_HEAD: Final = "select pg_current_snapshot()::text as snapshot, clock_timestamp() as read_at"
+"""With the rows of the same statement, so that it says what they are of."""
 
-    The bound is part of the text: with a number that is not known when it is planned, PostgreSQL
-    plans the statement anew whenever it runs, which takes as long as running it.
-    """
-    fullest = _FULLEST.format(limit=int(AT_A_GLANCE))
-    return await tx.execute(
-        f"with fullest as materialized ({fullest}) {_OF_THE_FULLEST}",
-        {"region": ask.region, "gpus": ask.gpus, "sku": ask.sku},
-    )
+ALL_NODES: Final = f"""
+    {_HEAD}, node.* from (select) one left join ({_NODES.format(of="true")}) node on true
+"""
+"""Every open node and the snapshot they are of: one row at least."""
+
+CHANGED: Final = f"""
+    with changed as materialized (select nodes_changed_since(%(since)s) as name)
+    {_HEAD}, changed.name as changed, node.*
+    from (select) one left join changed on true left join ({_NAMED}) node on node.id = changed.name
+"""
+"""What has changed since a snapshot: one row at least. `changed` names a node, or is `ALL`; the
+rest is null for a node that is not open."""
 
 
 async def everything(tx: Connection) -> list[NodeView]:
@@ -122,8 +111,17 @@ async def everything(tx: Connection) -> list[NodeView]:
 
 async def alone(tx: Connection, node: str) -> NodeView | None:
     """One node, whose row the caller has locked; None if it is not open any more."""
-    found = views(await (await tx.execute(ALONE, {"node": node})).fetchall())
-    return found[0] if found else None
+    return only(await (await tx.execute(ALONE, {"node": node})).fetchall())
+
+
+async def select_kept(tx: Connection) -> Cursor:
+    """Ask for the node whose name the transaction keeps, if it keeps one."""
+    return await tx.execute(_KEPT)
+
+
+def only(rows: Sequence[Row]) -> NodeView | None:
+    """One node or none."""
+    return views(rows)[0] if rows else None
 
 
 def views(rows: Sequence[Row]) -> list[NodeView]:

@@ -5,11 +5,11 @@ one tries again, with the same id for what is made: so it finds what the first o
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mainstay.model.errors import Rejected
-from mainstay.tenancy.database.connect import Pool, Row, transaction
+from mainstay.tenancy.database.connect import Pool, Row, at_once, transaction
 from mainstay.tenancy.ids import Ids
 
 KEPT_S: Final = 24 * 3600
@@ -51,6 +51,8 @@ class Claim:
     """Ours to do."""
 
     resource: str
+    is_first: bool = field(default=False, compare=False)
+    """Nobody can have made anything under this key before."""
 
     def ids(self, others: Ids) -> Ids:
         """Ids of which those of what is made are the same whenever this call is tried."""
@@ -61,7 +63,7 @@ class Claim:
         return new
 
 
-REPEATED: Final = frozenset({"alc", "cap", "key", "prj", "acc"})
+REPEATED: Final = frozenset({"alc", "cap", "key", "prj", "acc", "aky"})
 """Kinds that a call makes one of."""
 
 
@@ -98,17 +100,16 @@ async def claim(pool: Pool, ids: Ids, call: Call) -> Claim | Answer | None:
         "kept": KEPT_S,
         "claim": CLAIM_S,
     }
-    async with transaction(pool) as tx:
-        ours = await (await tx.execute(CLAIM, values)).fetchone()
-        if ours is not None:
-            return Claim(ours["resource"])
-        found = await tx.execute(
-            """select * from idempotency_keys
-               where principal = %(principal)s and route = %(route)s and key = %(key)s""",
-            call.values,
-        )
-        row = await found.fetchone()
-    return None if row is None else _answered(row, call)
+    ours = await at_once(pool, CLAIM, values)
+    if ours:
+        return Claim(ours[0]["resource"], is_first=ours[0]["resource"] == resource)
+    found = await at_once(
+        pool,
+        """select * from idempotency_keys
+           where principal = %(principal)s and route = %(route)s and key = %(key)s""",
+        call.values,
+    )
+    return _answered(found[0], call) if found else None
 
 
 def _answered(row: Row, call: Call) -> Answer | None:
@@ -121,33 +122,38 @@ def _answered(row: Row, call: Call) -> Answer | None:
 
 async def answer(pool: Pool, call: Call, given: Answer) -> None:
     """Keep the answer; the first one stays."""
-    async with transaction(pool) as tx:
-        await tx.execute(
-            """update idempotency_keys set status_code = %(status)s, response = %(body)s::jsonb
-               where principal = %(principal)s and route = %(route)s and key = %(key)s
-                 and status_code is null""",
-            {**call.values, "status": given.status, "body": json.dumps(given.body)},
-        )
+    await at_once(
+        pool,
+        """update idempotency_keys set status_code = %(status)s, response = %(body)s::jsonb
+           where principal = %(principal)s and route = %(route)s and key = %(key)s
+             and status_code is null""",
+        {**call.values, "status": given.status, "body": json.dumps(given.body)},
+    )
 
 
 async def let_go(pool: Pool, call: Call) -> None:
     """It was not answered for good: the next one may try at once, and finds what was made."""
-    async with transaction(pool) as tx:
-        await tx.execute(
-            """update idempotency_keys
-               set created_at = created_at - make_interval(secs => %(claim)s)
-               where principal = %(principal)s and route = %(route)s and key = %(key)s
-                 and status_code is null""",
-            {**call.values, "claim": CLAIM_S},
-        )
+    await at_once(
+        pool,
+        """update idempotency_keys
+           set created_at = created_at - make_interval(secs => %(claim)s)
+           where principal = %(principal)s and route = %(route)s and key = %(key)s
+             and status_code is null""",
+        {**call.values, "claim": CLAIM_S},
+    )
 
 
-async def sweep(pool: Pool) -> int:
-    """Forget what is older than a day."""
+async def sweep(pool: Pool, batch: int = 500) -> int:
+    """Forget some of what is older than a day; how much it was.
+
+    A call that was never answered is forgotten as well: nobody is at it any more.
+    """
     async with transaction(pool) as tx:
         gone = await tx.execute(
-            """delete from idempotency_keys
-               where created_at < clock_timestamp() - make_interval(secs => %s)""",
-            [KEPT_S],
+            """delete from idempotency_keys where ctid = any(array(
+                   select ctid from idempotency_keys
+                   where created_at < clock_timestamp() - make_interval(secs => %s)
+                   order by created_at limit %s for update skip locked))""",
+            [KEPT_S, batch],
         )
         return gone.rowcount

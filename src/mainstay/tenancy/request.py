@@ -1,31 +1,44 @@
 """A tenant asks for capacity: all of it or a truthful no, decided under the lock of one node.
 
-Nodes are ranked on what is read at a glance. The best one is locked, read again and placed on by
-itself; if it has no room any more, the next one is. A node that somebody else has locked is left
-for the end. Nothing is refused before every open node was read in one piece and none had room.
+Nodes are ranked on the board, which is as new as the request. The best one is locked, read again
+and placed on by itself; if it has no room any more, the next one is. A node that somebody else has
+locked is left for the end. Nothing is refused before every open node was read in one piece and none
+had room.
 """
 
-from collections import Counter
+import json
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 import psycopg
 
 from mainstay.model.errors import NoCapacity, Rejected, Unavailable
-from mainstay.tenancy import candidates, outbox
-from mainstay.tenancy.database.connect import Connection, Cursor, Pool, Row, transaction
+from mainstay.tenancy import board, candidates, outbox
+from mainstay.tenancy.database.connect import (
+    Connection,
+    Pool,
+    Row,
+    at_once,
+    tell_soon,
+    transaction,
+)
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.placement.place import Placement, Refusal, place
-from mainstay.tenancy.placement.rank import Choice, outlook_for, ranked
+from mainstay.tenancy.placement.rank import Choice, outlook_for
 from mainstay.tenancy.placement.shape import Ask, CapacityShape, Catalogue, NodeView
 from mainstay.tenancy.states import EDGES, EventType, Status
 
 ROUNDS_MAX: Final = 20
 """So often others may be faster before we say that we are busy, which is no refusal."""
 
-NODES_PER_ROUND_MAX: Final = 16
-"""After so many nodes what was read at a glance is too old: read again."""
+NODES_PER_ROUND_MAX: Final = 4
+"""After so many nodes what was read is too old: read again, which costs little."""
+
+SHORT_TURNS: Final = 8
+"""So often the short way is tried before nodes are taken one by one, and waited for."""
+
+AT_ONCE_MAX: Final = 8
+"""So many of the best nodes are tried in one statement."""
 
 IN_ORDER_MAX: Final = 3
 """After so many that have filled up, others are right ahead of us: go on from the other end."""
@@ -86,26 +99,32 @@ class Order:
 async def request(pool: Pool, ids: Ids, order: Order) -> Row:
     """Reserve and record, or raise; a refusal leaves nothing behind."""
     ask = Ask(order.sku, order.gpus, order.region)
-    for _ in range(ROUNDS_MAX):
-        async with transaction(pool, pipelined=True) as tx:
-            facts = await tx.execute(FACTS, _names(order))
-            sold = await candidates.select_catalogue(tx)
-            near = await candidates.select_likely(tx, ask)
-            _check(await facts.fetchone(), order)
-            known = candidates.catalogue_of(await sold.fetchall())
-            seen = candidates.views(await near.fetchall())
-            choices = _best(ask, known, seen)
-            if not _is_settled(ask, choices, seen):
-                choices = _best_or_refusal(ask, known, await candidates.everything(tx))
-        nodes = [choice.node for choice in choices[: candidates.AT_A_GLANCE]]
-        placed = await _first_that_holds(_Trial(pool, ids, order, ask, known), nodes)
+    for turn in range(ROUNDS_MAX):
+        seen = await board.seen(pool)
+        choices = seen.best(ask, candidates.TRIED_MAX)
+        if not choices:
+            refusal = seen.refusal(ask)
+            await _check_facts(pool, order)
+            raise SkuUnavailable(refusal)
+        trial = _Trial(pool, ids, order, ask, seen.catalogue)
+        placed = await _at_once(trial, choices)
+        if placed is None and turn == 0:
+            await _check_facts(pool, order)
+        if placed is None and turn + 1 >= min(SHORT_TURNS, ROUNDS_MAX):
+            placed = await _first_that_holds(trial, [choice.node for choice in choices])
         if placed is not None:
             return placed
     raise Unavailable("too many want the same nodes at this moment: try again")
 
 
+async def _check_facts(pool: Pool, order: Order) -> None:
+    """What is wrong with the order itself is said before anything else."""
+    found = await at_once(pool, FACTS, _names(order))
+    _check(found[0] if found else None, order)
+
+
 FACTS: Final = """
-    select accounts.currency as paid, skus.currency as priced,
+    select accounts.id as account, accounts.currency as paid, skus.currency as priced,
            (select coalesce(sum(amount_minor), 0) from ledger where account_id = accounts.id)
                as balance,
            array(select id from ssh_keys
@@ -121,47 +140,17 @@ def _names(order: Order) -> dict[str, object]:
     return {"project": order.project, "sku": order.sku, "keys": list(order.ssh_keys)}
 
 
-def _check(facts: Row | None, order: Order) -> None:
-    """What is wrong with an order wherever it would go: said before a node is locked for it."""
+def _check(facts: Row | None, order: Order) -> Row:
+    """What is wrong with an order wherever it would go."""
     if facts is None:
         raise UnknownProject(f"no such project: {order.project}")
-    _check_balance(facts)
+    if facts["balance"] <= 0:
+        raise InsufficientBalance("the balance is used up: nothing new can be started")
     if facts["priced"] not in {None, facts["paid"]}:
         raise CurrencyDiffers(f"{order.sku} is priced in {facts['priced']}, not in {facts['paid']}")
     if missing := sorted(set(order.ssh_keys) - set(facts["keys"])):
         raise UnknownSshKey(f"no such SSH key in project {order.project}: {', '.join(missing)}")
-
-
-_outlook = lru_cache(maxsize=1024)(outlook_for)
-
-
-def _best(ask: Ask, known: Catalogue, nodes: list[NodeView]) -> list[Choice]:
-    sku = known.get(ask.sku)
-    if sku is None or ask.gpus not in sku.allowed_gpu_counts:
-        return []
-    here = [node for node in nodes if ask.sku in node.skus and node.region == ask.region]
-    return ranked(sku, ask.gpus, here, _outlook(sku))
-
-
-def _is_settled(ask: Ask, choices: list[Choice], seen: list[NodeView]) -> bool:
-    """Whether what was seen at a glance has a node than which none is better placed.
-
-    Several NUMA nodes are good enough if all nodes were seen, or if none has a NUMA node so wide.
-    """
-    if not choices:
-        return False
-    if choices[0].numa_nodes == 1 or len(seen) < candidates.AT_A_GLANCE:
-        return True
-    return ask.gpus > max(max(Counter(node.numa).values()) for node in seen)
-
-
-def _best_or_refusal(ask: Ask, known: Catalogue, nodes: list[NodeView]) -> list[Choice]:
-    choices = _best(ask, known, nodes)
-    if not choices:
-        found = place(ask, known, nodes)
-        assert isinstance(found, Refusal)
-        raise SkuUnavailable(found)
-    return choices
+    return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +172,45 @@ class _Full(Exception):
         self.node = node
 
 
+async def _at_once(trial: _Trial, choices: list[Choice]) -> Row | None:
+    """The first of the best nodes that still has the very slots that were seen, in one statement.
+
+    Nearly every request ends here. None: others were faster, or the order is wrong.
+    """
+    if not (tried := choices[:AT_ONCE_MAX]):
+        return None
+    order, sku = trial.order, trial.known[trial.ask.sku]
+    values = {
+        "id": trial.ids("alc"),
+        "event": trial.ids("evt"),
+        "order": json.dumps({
+            "project": order.project, "by": order.by, "sku": order.sku, "gpus": order.gpus,
+            "region": order.region, "correlation": order.correlation_id,
+        }),
+        "keys": sorted(set(order.ssh_keys)),
+        "nodes": [choice.node for choice in tried],
+        "slots": [slot for choice in tried for slot in choice.slots],
+        "cpu": sku.cpu_milli_per_gpu * order.gpus,
+        "memory": sku.memory_mib_per_gpu * order.gpus,
+    }  # fmt: skip
+    try:
+        made = await at_once(trial.pool, ALLOCATE, values)
+    except psycopg.errors.IntegrityError as error:
+        if not str(error.diag.constraint_name).startswith("claims"):
+            raise
+        return None
+    if not made:
+        return None
+    await tell_soon(trial.pool, outbox.CHANNEL)
+    return made[0]
+
+
+ALLOCATE: Final = """
+    select * from allocate(%(id)s, %(event)s, %(order)s::jsonb, %(keys)s::text[],
+                           %(nodes)s::text[], %(slots)s::int[], %(cpu)s, %(memory)s)
+"""
+
+
 async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
     """The first node that, locked and read again, has room: those nobody holds before the others.
 
@@ -202,134 +230,119 @@ async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
 async def _on_one_of(trial: _Trial, nodes: list[str]) -> Row:
     """Try one node in one short transaction, which is undone if there is no room."""
     async with transaction(trial.pool, pipelined=True) as tx:
-        project, node = await _locked(tx, trial.order, nodes)
-        view = await candidates.alone(tx, node)
+        account, node, view = await _locked(tx, trial.order, nodes)
         if view is None:
             raise _Full(node)
-        found = place(trial.ask, trial.known, [view], _outlook(trial.known[trial.ask.sku]))
+        found = place(trial.ask, trial.known, [view], outlook_for(trial.known[trial.ask.sku]))
         if isinstance(found, Refusal):
             raise _Full(node)
         try:
-            return await _recorded(tx, trial, project, found)
+            return await _recorded(tx, trial, account, found)
         except psycopg.errors.IntegrityError as error:
             if not str(error.diag.constraint_name).startswith("claims"):
                 raise
             raise _Full(node) from error  # a live claim that we did not see
 
 
-async def _locked(tx: Connection, order: Order, nodes: list[str]) -> tuple[Row, str]:
-    """The project, with its account held still, and the first of the nodes that nobody holds.
+HOLD_ACCOUNT: Final = """
+    select from accounts where id = (select account_id from projects where id = %s) for share
+"""
+
+LOCK_ONE: Final = """
+    select set_config('mainstay.node', free.id, true) as id from (
+        select id from nodes where id = any(%(nodes)s)
+        order by array_position(%(nodes)s, id) limit 1 for update skip locked
+    ) free
+"""
+"""Its name is kept for the next statement, which is sent along: it must be another statement, for
+what it reads must be newer than the lock."""
+
+
+async def _locked(
+    tx: Connection, order: Order, nodes: list[str]
+) -> tuple[str, str, NodeView | None]:
+    """The account, held still, and the first of the nodes that nobody holds, as it is now.
 
     A balance that runs out now is waited for. The account is held before the node is, so that
     nobody else's request waits for this tenant's bill.
     """
-    projects = await tx.execute("select * from projects where id = %s", [order.project])
-    await tx.execute(
-        """select from accounts
-           where id = (select account_id from projects where id = %s) for share""",
-        [order.project],
-    )
-    balances = await tx.execute(
-        """select coalesce(sum(amount_minor), 0) as balance from ledger
-           where account_id = (select account_id from projects where id = %s)""",
-        [order.project],
-    )
-    free = await tx.execute(
-        """select id from nodes where id = any(%(nodes)s)
-           order by array_position(%(nodes)s, id) limit 1 for update skip locked""",
-        {"nodes": nodes},
-    )
-    project, balance = await projects.fetchone(), await balances.fetchone()
-    if project is None or balance is None:
-        raise UnknownProject(f"no such project: {order.project}")
-    _check_balance(balance)
+    await tx.execute(HOLD_ACCOUNT, [order.project])
+    facts = await tx.execute(FACTS, _names(order))
+    free = await tx.execute(LOCK_ONE, {"nodes": nodes})
+    read = await candidates.select_kept(tx)
+    account = str(_check(await facts.fetchone(), order)["account"])
     if (taken := await free.fetchone()) is not None:
-        return project, taken["id"]
+        return account, taken["id"], candidates.only(await read.fetchall())
     waited = await tx.execute("select id from nodes where id = %s for update", [nodes[0]])
     if await waited.fetchone() is None:
         raise _Full(nodes[0])
-    return project, nodes[0]
+    return account, nodes[0], await candidates.alone(tx, nodes[0])
 
 
-async def _recorded(tx: Connection, trial: _Trial, project: Row, placement: Placement) -> Row:
-    """The rows of a new allocation, in the transaction that holds the node's lock."""
-    order, identity = trial.order, trial.ids("alc")
-    keys = sorted(set(order.ssh_keys))
-    inserted = await _allocation(tx, identity, order, placement, project)
-    claimed = await _claim(tx, identity, placement)
-    attached = await tx.execute(
-        """insert into allocation_ssh_keys (allocation_id, ssh_key_id)
-           select %s, id from ssh_keys where id = any(%s) and project_id = %s
-           returning ssh_key_id""",
-        [identity, keys, order.project],
-    )
-    row = await inserted.fetchone()
-    claims = await claimed.fetchall()
-    whole = row is not None and len(claims) == (len(placement.slots) or 1)
-    if row is None or not whole or len(await attached.fetchall()) != len(keys):
-        raise _Full(placement.node)
-    await outbox.append(tx, trial.ids, _event(row, order, placement))
-    return row
-
-
-def _check_balance(row: Row) -> None:
-    if row["balance"] <= 0:
-        raise InsufficientBalance("the balance is used up: nothing new can be started")
-
-
-async def _allocation(
-    tx: Connection, identity: str, order: Order, placement: Placement, project: Row
-) -> Cursor:
-    created = next(edge for edge in EDGES if edge.old is None)
-    return await tx.execute(
-        f"""
+CREATED: Final = next(edge for edge in EDGES if edge.old is None)
+GRANT: Final = f"""
+    with made as (
         insert into allocations (id, project_id, account_id, requested_by, sku, gpus, region,
             capacity_shape, node_id, image_slug, price_minor, currency, status, correlation_id,
-            {created.stamps})
+            {CREATED.stamps})
         select %(id)s, %(project)s, %(account)s, %(by)s, skus.sku, %(gpus)s, %(region)s,
             skus.capacity_shape, %(node)s, skus.image_slug, skus.gpu_hourly_price_minor,
             skus.currency, %(status)s, %(correlation)s, clock_timestamp()
         from skus where skus.sku = %(sku)s and skus.active
         returning *
-        """,
-        {
-            "id": identity,
-            "project": project["id"],
-            "account": project["account_id"],
-            "by": order.by,
-            "sku": order.sku,
-            "gpus": order.gpus,
-            "region": order.region,
-            "node": placement.node,
-            "status": str(Status.REQUESTED),
-            "correlation": order.correlation_id,
-        },
+    ), given_out as (
+        update nodes set mode = %(mode)s where id = %(node)s and mode <> %(mode)s
+    ), taken as (
+        update slots set status = 'reserved'
+        where node_id = %(node)s and slot_index = any(%(slots)s) and status = 'available'
+          and unready = ''
+        returning id
+    ), claimed as (
+        insert into claims (allocation_id, kind, node_id, slot_id, status)
+        select %(id)s, 'slot', %(node)s, id, 'reserved' from taken
+        union all
+        select %(id)s, 'node_exclusive', %(node)s, null, 'reserved'
+        where %(mode)s = 'node_exclusive'
+        returning id
+    ), attached as (
+        insert into allocation_ssh_keys (allocation_id, ssh_key_id)
+        select %(id)s, id from ssh_keys where id = any(%(keys)s) and project_id = %(project)s
+        returning ssh_key_id
     )
+    select made.*, (select count(*) from claimed) as claims_made,
+           (select count(*) from attached) as keys_attached
+    from made
+"""
+"""The node whole, or some of its slots; the database refuses what somebody else has."""
 
 
-async def _claim(tx: Connection, allocation: str, placement: Placement) -> Cursor:
-    """The node whole, or some of its slots; the database refuses what somebody else has."""
+async def _recorded(tx: Connection, trial: _Trial, account: str, placement: Placement) -> Row:
+    """The rows of a new allocation, in the transaction that holds the node's lock."""
+    order = trial.order
+    keys = sorted(set(order.ssh_keys))
     whole = placement.shape is CapacityShape.BAREMETAL
-    mode = "node_exclusive" if whole else "slot"
-    await tx.execute(
-        "update nodes set mode = %s where id = %s and mode <> %s", [mode, placement.node, mode]
-    )
-    if whole:
-        return await tx.execute(
-            """insert into claims (allocation_id, kind, node_id, status)
-               values (%s, 'node_exclusive', %s, 'reserved') returning id""",
-            [allocation, placement.node],
-        )
-    return await tx.execute(
-        """with taken as (
-               update slots set status = 'reserved'
-               where node_id = %(node)s and slot_index = any(%(slots)s) and status = 'available'
-               returning id
-           )
-           insert into claims (allocation_id, kind, node_id, slot_id, status)
-           select %(allocation)s, 'slot', %(node)s, id, 'reserved' from taken returning id""",
-        {"allocation": allocation, "node": placement.node, "slots": list(placement.slots)},
-    )
+    values = {
+        "id": trial.ids("alc"),
+        "project": order.project,
+        "account": account,
+        "by": order.by,
+        "sku": order.sku,
+        "gpus": order.gpus,
+        "region": order.region,
+        "node": placement.node,
+        "status": str(Status.REQUESTED),
+        "correlation": order.correlation_id,
+        "mode": "node_exclusive" if whole else "slot",
+        "slots": list(placement.slots),
+        "keys": keys,
+    }
+    row = await (await tx.execute(GRANT, values)).fetchone()
+    if row is None or row.pop("claims_made") != (len(placement.slots) or 1):
+        raise _Full(placement.node)
+    if row.pop("keys_attached") != len(keys):
+        raise _Full(placement.node)
+    await outbox.append(tx, trial.ids, _event(row, order, placement))
+    return row
 
 
 def _event(row: Row, order: Order, placement: Placement) -> outbox.Event:

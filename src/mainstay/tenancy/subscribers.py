@@ -28,7 +28,7 @@ SUBSCRIBERS: Final[Subscribers] = MappingProxyType({
     E.REQUESTED: frozenset({WORKER, NOTIFIER}),
     E.ACTIVE: frozenset({BILLING, NOTIFIER}),
     E.FAILED: frozenset({NOTIFIER}),
-    E.RELEASE_REQUESTED: frozenset({WORKER, NOTIFIER}),
+    E.RELEASE_REQUESTED: frozenset({WORKER, BILLING, NOTIFIER}),
     E.RELEASED: frozenset({BILLING, NOTIFIER}),
     E.RELEASE_FAILED: frozenset({BILLING, NOTIFIER}),
     E.RECLAIM_NOTICE: frozenset({NOTIFIER}),

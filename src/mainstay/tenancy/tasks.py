@@ -7,7 +7,7 @@ it. A task that has ended never changes: what comes later is kept beside it.
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -165,7 +165,10 @@ def written(time: dt.datetime) -> str:
 _CLAIM: Final = """
     with task as (
         select id, node_id from node_tasks
-        where node_id = %(node)s and status = 'queued' and expires_at > clock_timestamp()
+        where node_id = %(node)s and status in ('queued', 'dispatched')
+            and expires_at > clock_timestamp()
+            and (status = 'queued' or (claimed_by_fingerprint = any(%(ours)s)
+                and dispatched_at < %(asked_at)s and id <> all(%(holds)s)))
         order by created_at, id limit 1 for update skip locked
     ), caller as (
         select id from nodes where id = (select node_id from task)
@@ -178,6 +181,19 @@ _CLAIM: Final = """
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """One long poll of an agent."""
+
+    wait_s: float
+    holds: frozenset[str] | None = None
+    """Tasks that it has. What it was given before this poll and does not name got lost on the way:
+    it is offered again. None: it does not say, and nothing is."""
+
+    is_gone: Callable[[], Awaitable[bool]] | None = None
+    """Whether nobody is there any more to take an answer."""
+
+
 async def claim(
     pool: Pool,
     node: str,
@@ -188,20 +204,62 @@ async def claim(
     clock: Clock | None = None,
 ) -> Row | None:
     """The node's oldest queued task, now this certificate's; None if there is none in time."""
+    return await claim_for(pool, node, fingerprint, Poll(wait_s=wait_s), bell=bell, clock=clock)
+
+
+async def claim_for(
+    pool: Pool,
+    node: str,
+    fingerprint: str,
+    poll: Poll,
+    *,
+    bell: Bell | None = None,
+    clock: Clock | None = None,
+) -> Row | None:
+    """The oldest task that is queued, or that never reached its agent; None: none in time."""
     async with transaction(pool) as tx:
-        await enrolment.identify(tx, node, fingerprint)
+        ours = await enrolment.identify(tx, node, fingerprint)
         await enrolment.seen(tx, node)
-    values = {"node": node, "fingerprint": fingerprint}
+        now = await (await tx.execute("select clock_timestamp() as at")).fetchone()
+    values = {
+        "node": node,
+        "fingerprint": fingerprint,
+        "ours": ours,
+        "asked_at": None if poll.holds is None or now is None else now["at"],
+        "holds": sorted(poll.holds or ()),
+    }
     clock = clock or SystemClock()
-    until_s = clock.elapsed_s() + min(wait_s, WAIT_MAX_S)
+    until_s = clock.elapsed_s() + min(poll.wait_s, WAIT_MAX_S)
     with (bell or Bell()).wait(Channel.QUEUED, node) as wait:
-        while True:
+        while not await _is_gone(poll):
             async with transaction(pool) as tx:
                 row = await (await tx.execute(_CLAIM, values)).fetchone()
-            left_s = until_s - clock.elapsed_s()
-            if row is not None or left_s <= 0:
+            if row is not None and await _is_gone(poll):
+                await _given_back(pool, row)
+                return None
+            if row is not None:
                 return row
+            left_s = until_s - clock.elapsed_s()
+            if left_s <= 0:
+                return None
             await wait.rings(at_most_s=left_s)
+    return None
+
+
+async def _is_gone(poll: Poll) -> bool:
+    return poll.is_gone is not None and await poll.is_gone()
+
+
+async def _given_back(pool: Pool, row: Row) -> None:
+    """Nobody took it: it is anybody's of the node again, unless somebody has it by now."""
+    async with transaction(pool) as tx:
+        await tx.execute(
+            """update node_tasks set status = 'queued', claimed_by_fingerprint = null,
+                   dispatched_at = null
+               where id = %(id)s and status = 'dispatched' and dispatched_at = %(dispatched_at)s""",
+            row,
+        )
+        tell(tx, str(Channel.QUEUED), row["node_id"])
 
 
 async def in_hand(pool: Pool, node: str, fingerprint: str) -> list[Row]:
@@ -325,26 +383,3 @@ async def outcome(
             if left_s <= 0:
                 return None
             await wait.rings(at_most_s=left_s)
-
-
-async def late_results(pool: Pool) -> list[Row]:
-    """Results that came after their task had expired and that nobody has looked at yet."""
-    async with transaction(pool) as tx:
-        found = await tx.execute(
-            """select late.*, task.node_id, task.allocation_id, task.task_type, task.attempt,
-                      task.params, task.correlation_id
-               from late_results late join node_tasks task on task.id = late.task_id
-               where late.handled_at is null order by late.received_at limit %s""",
-            [SWEEP_MAX],
-        )
-        return await found.fetchall()
-
-
-async def late_result_handled(tx: Connection, task: str) -> bool:
-    """Mark it, in the transaction of what is done about it; False if somebody else has."""
-    changed = await tx.execute(
-        """update late_results set handled_at = clock_timestamp()
-           where task_id = %s and handled_at is null""",
-        [task],
-    )
-    return changed.rowcount == 1

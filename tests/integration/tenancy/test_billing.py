@@ -270,6 +270,31 @@ def test_the_consumer_is_in_the_table_of_subscribers_and_wakes_the_biller(
     run(database_url, scenario)
 
 
+def test_a_release_that_begins_ends_the_bill_at_once(database_url: str) -> None:
+    """Not when the node is clean, which takes minutes: what is due is known when it begins."""
+
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        row = await tenants.active(pool)
+        await release(pool, NEW, row["id"], actor=Actor.TENANT, by="usr_one", project=PROJECT)
+        woken: list[int] = []
+        consumer = Billing(NEW, wake=lambda: woken.append(1))
+        [event] = await rows(
+            pool,
+            "select * from outbox where event_type = any(%s) and event_type like '%%releasing%%'",
+            [[str(kind) for kind in consumer.subjects]],
+        )
+
+        async with transaction(pool) as tx:
+            await consumer.handle(tx, envelope_of(event))
+
+        assert woken == [1]
+        assert await value(pool, "select billing_closed_at is not null from allocations")
+        assert await differences(pool) == []
+
+    run(database_url, scenario)
+
+
 RETRIED: Final = (
     ("releasing", 1), ("release_failed", 5), ("releasing", 20),
     ("release_failed", 30), ("releasing", 40), ("released", 50),

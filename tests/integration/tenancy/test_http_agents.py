@@ -249,6 +249,27 @@ def test_a_long_poll_is_answered_as_soon_as_there_is_work(
     on_net(database_url, tmp_path, scenario)
 
 
+def test_a_poll_that_was_cut_takes_no_task_along(database_url: str, tmp_path: Path) -> None:
+    async def scenario(net: Net) -> None:
+        api = net.api()
+        await net.agent("node-a", api)
+        await net.ground.bell.heard.wait()
+        cut = asyncio.ensure_future(api.wait("node-a", wait_s=20))
+        await asyncio.sleep(0.3)
+        cut.cancel()  # closes the connection; the server still waits for work
+        await asyncio.wait([cut])
+        await asyncio.sleep(0.3)
+        task = await net.queue("node-a")
+
+        async with asyncio.timeout(10):
+            found = await api.wait("node-a", wait_s=8)
+
+        assert found is not None
+        assert found["task_id"] == task
+
+    on_net(database_url, tmp_path, scenario)
+
+
 def test_a_renewed_certificate_takes_over_when_it_is_used(
     database_url: str, tmp_path: Path
 ) -> None:

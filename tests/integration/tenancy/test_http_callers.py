@@ -202,7 +202,7 @@ def token(key: Any = KEY, algorithm: str = "ES256", **changes: Any) -> str:
 def tokens(tmp_path: Path) -> Tokens:
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps(KeySet([KEY]).as_dict(private=False)))
-    issuer = Issuer(issuer="https://issuer.example", audience="mainstay", jwks=path)
+    issuer = Issuer(issuer="https://issuer.example", audience="mainstay", jwks=str(path))
     return Tokens(issuer, StepClock(float(NOW_S)))
 
 

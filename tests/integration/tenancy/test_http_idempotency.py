@@ -4,7 +4,9 @@ import asyncio
 from typing import Any, Final
 
 from callers import Stage, on_stage
-from mainstay.tenancy import creation, idempotency
+from mainstay.tenancy import api_keys, creation, idempotency
+from mainstay.tenancy.api_keys import NewKey, Role
+from mainstay.tenancy.attempts import Who
 from mainstay.tenancy.database.connect import Pool, transaction
 from mainstay.tenancy.idempotency import Answer, Call, Claim
 from postgres import database_url, server
@@ -122,6 +124,7 @@ def test_of_many_at_the_same_time_one_executes(database_url: str) -> None:
     on_stage(database_url, scenario)
 
 
+WHO: Final = Who(name="root", role="admin", correlation_id="c")
 CALL: Final = Call(principal="key:x", route="POST /x", key="k", request_hash="h")
 
 
@@ -169,6 +172,27 @@ def test_two_who_execute_the_same_call_after_all_make_one_thing(database_url: st
 
         assert both[0].result()["id"] == both[1].result()["id"]
         assert await value(pool, COUNT) == 1
+
+    run(database_url, scenario)
+
+
+def test_a_key_that_somebody_made_and_never_showed_gets_another_secret(database_url: str) -> None:
+    """Made, and dead before the answer: there is one key, and its secret is the one shown."""
+
+    async def scenario(pool: Pool) -> None:
+        claim = await idempotency.claim(pool, NEW, CALL)
+        assert isinstance(claim, Claim)
+        new = NewKey(role=Role.READONLY, project=None)
+
+        (_, lost), (row, shown) = [
+            await api_keys.create(pool, claim.ids(NEW), new, WHO) for _ in range(2)
+        ]
+
+        assert await value(pool, "select count(*) from api_keys") == 1
+        assert await api_keys.holder(pool, lost) is None
+        held = await api_keys.holder(pool, shown)
+        assert held is not None
+        assert held["id"] == row["id"]
 
     run(database_url, scenario)
 

@@ -10,7 +10,7 @@ import pytest
 
 from agents import DONE, NodeSide
 from mainstay.model.errors import Fenced, MainstayError, Rejected, Unavailable
-from mainstay.tenancy import bell, briefing, enrolment, request, signing, tasks
+from mainstay.tenancy import bell, briefing, enrolment, late_results, request, signing, tasks
 from mainstay.tenancy.database.connect import Pool, Row, transaction
 from mainstay.tenancy.enrolment import NotThisNode
 from mainstay.tenancy.signing import Signer, verify
@@ -146,7 +146,8 @@ class TestClaiming:
         async def scenario(side: NodeSide) -> None:
             mine = await side.certificate()
             await side.queue()
-            values = {"node": "node-a", "fingerprint": mine}
+            values = {"node": "node-a", "fingerprint": mine, "ours": [mine], "asked_at": None,
+                      "holds": []}  # fmt: skip
 
             async with transaction(side.pool) as tx:
                 first = await (await tx.execute(tasks._CLAIM, values)).fetchone()
@@ -472,14 +473,14 @@ class TestExpiry:
                 await refused(TaskOver, tasks.finish(side.pool, "node-a", mine, task, DONE))
 
             assert (await task_row(side, task))["status"] == "expired"
-            (late,) = await tasks.late_results(side.pool)
+            (late,) = await late_results.listed(side.pool)
             assert (late["task_id"], late["status"], late["result"]) == (
                 task, "completed", {"ready": True},
             )  # fmt: skip
             async with transaction(side.pool) as tx:
-                handled = [await tasks.late_result_handled(tx, task) for _ in range(2)]
+                handled = [await late_results.handled(tx, task) for _ in range(2)]
             assert handled == [True, False]
-            assert await tasks.late_results(side.pool) == []
+            assert await late_results.listed(side.pool) == []
 
         play(scenario)
 
@@ -492,7 +493,7 @@ class TestExpiry:
 
             await refused(NotTheClaimer, tasks.finish(side.pool, "node-a", mine, task, DONE))
 
-            assert await tasks.late_results(side.pool) == []
+            assert await late_results.listed(side.pool) == []
 
         play(scenario)
 

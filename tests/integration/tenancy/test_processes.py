@@ -15,6 +15,8 @@ from typing import Any, Final
 import pytest
 
 import outside
+from certificates import Authority
+from event_stage import NatsServer, needs_nats
 from mainstay.cli.client import Client
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
 from postgres import database_url, server
@@ -30,7 +32,7 @@ PARTS: Final = ("relay", "worker", "biller", "notifier")
 class Site:
     """Processes on one database and one home."""
 
-    def __init__(self, home: Path, url: str) -> None:
+    def __init__(self, home: Path, url: str, **environment: str) -> None:
         self.home = home
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -43,7 +45,7 @@ class Site:
             MAINSTAY_API_AGENTS="127.0.0.1:0",
             MAINSTAY_API_SIMULATE="node-a,node-b",
             MAINSTAY_API_SIMULATE_PHASE_S="0.02",
-            MAINSTAY_SERVER=f"http://{self.at}",
+            **{"MAINSTAY_SERVER": f"http://{self.at}", **environment},
         )
 
     def says(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -83,10 +85,14 @@ def _until(holds: Any, about: object = "") -> None:
 
 @pytest.fixture
 def site(tmp_path: Path, database_url: str) -> Site:
-    made = Site(tmp_path / "home", database_url)
+    return begun(tmp_path, database_url)
+
+
+def begun(folder: Path, url: str, **environment: str) -> Site:
+    made = Site(folder / "home", url, **environment)
     made.home.mkdir()
-    begun = made.says("tenancy", "init")
-    assert begun.returncode == 0, begun.stderr
+    ended = made.says("tenancy", "init")
+    assert ended.returncode == 0, ended.stderr
     return made
 
 
@@ -213,3 +219,37 @@ def test_an_api_beyond_loopback_needs_a_certificate(site: Site) -> None:
 
     assert ended.returncode == 1
     assert "on loopback only without a certificate" in ended.stderr
+
+
+def made_by_command(site: Site) -> str:
+    """An allocation, by who names no server: the command finds the one that runs here."""
+    made = site.says("alloc", "create", "--sku", "h200-sxm-slice", "--region", "region-1")
+    assert made.returncode == 0, made.stderr
+    watched = site.says("alloc", "watch", made.stdout.strip(), "--until", "active")
+    assert watched.returncode == 0, watched.stderr
+    assert site.says("admin", "nodes").returncode == 0
+    return watched.stdout
+
+
+def test_over_tls_a_command_that_names_no_server_gets_an_allocation(
+    tmp_path: Path, database_url: str
+) -> None:
+    authority = Authority(tmp_path)
+    cert, key = authority.write([])
+    site = begun(tmp_path, database_url, MAINSTAY_SERVER="", SSL_CERT_FILE=str(authority.path))
+    with site.runs("api", "--all", "--tls-cert", str(cert), "--tls-key", str(key)):
+        assert " active" in made_by_command(site)
+        with pytest.raises(Unavailable):
+            site.client("tenant").get("/me")  # in plain text
+
+
+@needs_nats
+def test_over_nats_an_allocation_becomes_active(tmp_path: Path, database_url: str) -> None:
+    nats = NatsServer(tmp_path / "nats")
+    nats.start()
+    try:
+        site = begun(tmp_path, database_url, MAINSTAY_SERVER="")
+        with site.runs("api", "--all", "--bus", nats.url):
+            assert " active" in made_by_command(site)
+    finally:
+        nats.kill()

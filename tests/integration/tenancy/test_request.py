@@ -1,6 +1,7 @@
 """Asking for capacity, on a real PostgreSQL: scenarios 1 to 10 as far as they are about asking."""
 
 import asyncio
+import itertools
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import outside
 import tenants
 from mainstay.model.errors import MainstayError
 from mainstay.tenancy.database.connect import Pool, Row, transaction
+from mainstay.tenancy.database.embedded import Server
 from mainstay.tenancy.request import (
     CurrencyDiffers,
     InsufficientBalance,
@@ -22,7 +24,7 @@ from mainstay.tenancy.request import (
     UnknownSshKey,
     request,
 )
-from postgres import database_url, server
+from postgres import database_on, database_url, server
 from tenants import KEY, NEW, SLICE, WHOLE, faults, node, order, rows, run, slots, told, value
 
 __all__ = ["database_url", "server"]
@@ -277,6 +279,7 @@ async def stop(*arguments):
 
 async def main():
     outbox.append = stop
+    request.AT_ONCE_MAX = 0
     async with pool_of({url!r}) as pool:
         await request.request(pool, tenants.NEW, tenants.order(4))
 
@@ -441,10 +444,10 @@ def test_cpu_and_memory_of_a_node_are_not_given_out_twice(database_url: str) -> 
     run(database_url, scenario)
 
 
-def test_one_numa_node_is_looked_for_beyond_the_glance(
+def test_one_numa_node_is_looked_for_on_every_node(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mainstay.tenancy.candidates.AT_A_GLANCE", 2)
+    monkeypatch.setattr("mainstay.tenancy.candidates.TRIED_MAX", 2)
 
     async def scenario(pool: Pool) -> None:
         for name in ("node-a", "node-b"):
@@ -457,11 +460,11 @@ def test_one_numa_node_is_looked_for_beyond_the_glance(
     run(database_url, scenario)
 
 
-def test_a_node_beyond_the_glance_is_found_before_anything_is_refused(
+def test_no_node_is_overlooked_before_anything_is_refused(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fuller nodes come first at a glance, but none of them has two slots side by side."""
-    monkeypatch.setattr("mainstay.tenancy.candidates.AT_A_GLANCE", 2)
+    """Fuller nodes come first, but none of them has two slots side by side."""
+    monkeypatch.setattr("mainstay.tenancy.candidates.TRIED_MAX", 2)
 
     async def scenario(pool: Pool) -> None:
         for name in ("node-a", "node-b"):
@@ -469,5 +472,89 @@ def test_a_node_beyond_the_glance_is_found_before_anything_is_refused(
         await node(pool, "node-c", free=(0, 1, 2))
 
         assert (await request(pool, NEW, order(2)))["node_id"] == "node-c"
+
+    run(database_url, scenario)
+
+
+TABLES = {
+    "allocations": "id", "claims": "id", "slots": "id", "nodes": "id", "outbox": "position",
+    "allocation_ssh_keys": "allocation_id",
+}  # fmt: skip
+TIMES = ("created_at", "not_before", "occurred_at", "at")
+
+
+def without_times(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {
+            name: None if name in TIMES else without_times(value) for name, value in found.items()
+        }
+    return [without_times(value) for value in found] if isinstance(found, list) else found
+
+
+class Numbered:
+    """Ids that are the same each time."""
+
+    def __init__(self, first: int) -> None:
+        self._numbers = itertools.count(first)
+
+    def __call__(self, prefix: str) -> str:
+        return f"{prefix}_{next(self._numbers):04}"
+
+
+async def asked_in_turn(pool: Pool, wanted: list[Order]) -> list[Any]:
+    """What each is told, and every row that is there then."""
+    said: list[Any] = []
+    for one in wanted:
+        numbered = Numbered(10 * len(said))
+        try:
+            said.append(await request(pool, numbered, one))
+        except MainstayError as error:
+            said.append([error.code, str(error)])
+    for table, by in TABLES.items():
+        said.append(await rows(pool, f"select * from {table} order by {by}"))
+    assert await faults(pool) == {}
+    return [without_times(each) for each in said]
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_the_short_way_writes_what_the_long_way_writes(
+    server: Server, partitioned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement or several: the same rows, the same refusals, for the same requests."""
+    wanted = [
+        order(4, ssh_keys=(KEY,)), order(8, sku=WHOLE), order(1), order(2), order(1),
+        order(8), order(1, ssh_keys=("key_none",)), order(1, project="prj_none"), order(4),
+        order(2), order(2), order(1, project=tenants.OTHER_PROJECT, ssh_keys=("key_two",)),
+    ]  # fmt: skip
+    answers = []
+
+    async def scenario(pool: Pool) -> None:
+        await rows(pool, "update skus set cpu_milli_per_gpu = 24000 returning sku")
+        for name in ("node-a", "node-b", "node-c"):
+            await node(pool, name, partitioned=partitioned, cpu_milli=190_000, memory_mib=1)
+        answers.append(await asked_in_turn(pool, wanted))
+
+    for at_once_max in (8, 0):
+        monkeypatch.setattr("mainstay.tenancy.request.AT_ONCE_MAX", at_once_max)
+        with database_on(server) as url:
+            run(url, scenario)
+    assert answers[0] == answers[1]
+    assert sum(isinstance(one, dict) for one in answers[0]) == 7
+
+
+def test_nearly_every_request_goes_the_short_way(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> None:
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr("mainstay.tenancy.request._first_that_holds", never)
+
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        await node(pool, "node-b")
+        for wanted in (order(1), order(2), order(4), order(8, sku=WHOLE)):
+            await request(pool, NEW, wanted)
+        assert await faults(pool) == {}
 
     run(database_url, scenario)

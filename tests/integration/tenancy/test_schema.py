@@ -101,6 +101,7 @@ MAY_BE_MISSING = {
     "error_detail result result_hash",
     "nodes": "cert_fingerprint cert_pending_fingerprint cert_previous_fingerprint "
     "enrol_expires_at enrol_token_hash last_seen_at",
+    "node_outages": "ended_at",
     "notices": "allocation_id",
     "bridge_nodes": (
         "closed_at gone_at grace_ends_at opened_at preemptor_priority release_at retired_at"
@@ -135,6 +136,7 @@ POINTS_AT = {
     "ledger": "account_id>accounts allocation_id>allocations corrects_id>ledger",
     "low_balance_episodes": "account_id>accounts",
     "node_offers": "node_id>nodes sku>skus",
+    "node_outages": "node_id>nodes",
     "node_tasks": "allocation_id>allocations node_id>nodes",
     "nodes": "region>regions sku>skus",
     "notices": "allocation_id>allocations event_id>outbox project_id>projects",

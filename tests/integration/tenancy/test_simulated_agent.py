@@ -11,7 +11,7 @@ from typing_extensions import override
 from agents import NodeSide, application, shown
 from mainstay.model.errors import Unavailable
 from mainstay.runtime.clock import StepClock, SystemClock
-from mainstay.tenancy import bell, request, signing, tasks
+from mainstay.tenancy import bell, late_results, request, signing, tasks
 from mainstay.tenancy.agent_api import LocalApi
 from mainstay.tenancy.agent_faults import FAILING, HEALTHY, AgentDied, Fault, Faults, faults
 from mainstay.tenancy.agent_host import LEASE_S, Host, Lease
@@ -529,7 +529,7 @@ class TestDeath:
             assert result.status is TaskStatus.COMPLETED
             assert agent.host.is_clean(allocation)
             assert (await ended(side, task))["status"] == "expired"
-            (late,) = await tasks.late_results(side.pool)
+            (late,) = await late_results.listed(side.pool)
             assert (late["allocation_id"], late["status"]) == (allocation, "completed")
 
         play(scenario)
@@ -579,9 +579,9 @@ class Flaky(LocalApi):
         return await super().in_hand(node)
 
     @override
-    async def wait(self, node: str, *, wait_s: float) -> Any:
+    async def wait(self, node: str, *, wait_s: float, holds: frozenset[str] | None = None) -> Any:
         self._fail_once("wait")
-        return await super().wait(node, wait_s=wait_s)
+        return await super().wait(node, wait_s=wait_s, holds=holds)
 
     @override
     async def result(self, node: str, task: str, result: TaskResult) -> None:

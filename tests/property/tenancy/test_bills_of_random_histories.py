@@ -28,6 +28,7 @@ __all__ = ["database_url", "server"]
 HISTORIES: Final = 30
 MICRO: Final = timedelta(microseconds=1)
 DAY: Final = 86_400 * 1_000_000
+EVER: Final = 10**6 * DAY
 START: Final = datetime(2020, 8, 28, 11, 17, 3, 141_592, tzinfo=UTC)
 """Long ago, so that no history reaches the present, and some see two new months."""
 
@@ -74,7 +75,12 @@ class Tell:
     fuse: int | None
 
 
-Happening = Ask | Move | Bill | Tell
+@dataclass(frozen=True, slots=True)
+class Dark:
+    """The node goes offline, or comes back."""
+
+
+Happening = Ask | Move | Bill | Tell | Dark
 TOLD: Final = (EventType.ACTIVE, EventType.RELEASED, EventType.RELEASE_FAILED)
 
 
@@ -97,7 +103,9 @@ def _happening(random: Random) -> Happening:
     chance = random.random()
     if chance < 0.06:
         return _ask(random)
-    if chance < 0.40:
+    if chance < 0.16:
+        return Dark()
+    if chance < 0.46:
         return Move(random.randrange(4), random.randrange(4))
     if chance < 0.80:
         return Bill((_fuse(random), _fuse(random)), random.choice((0, 60)))
@@ -120,6 +128,8 @@ class World:
     """Microseconds since the start."""
 
     lives: dict[str, Life] = field(default_factory=dict)
+    dark: list[tuple[int, int]] = field(default_factory=list)
+    """When the node was offline; the last one may go on for ever."""
 
     @property
     def at(self) -> datetime:
@@ -147,6 +157,17 @@ class World:
         await step(self.pool, allocation, state, self.at)
         steps = (*life.steps, (state, self.now))
         self.lives[allocation] = Life(life.price_minor, life.gpus, steps)
+
+    async def toggle(self) -> None:
+        if self.dark and self.dark[-1][1] == EVER:
+            self.dark[-1] = (self.dark[-1][0], self.now)
+            change = "update node_outages set ended_at = %s where ended_at is null returning 1"
+        else:
+            self.dark.append((self.now, EVER))
+            change = """insert into node_outages values ('ghost', %s)
+                        on conflict do nothing returning 1"""
+        if not await rows(self.pool, change, [self.at]):
+            self.dark.pop()  # it went at the very moment it came
 
     async def bill(self, happening: Bill) -> None:
         options = BillingOptions(window_s=happening.window_s)
@@ -191,7 +212,7 @@ async def check(world: World) -> None:
     await bill(world.pool, NEW, BillingOptions(window_s=0), world.at)
     total = 0
     for allocation, life in world.lives.items():
-        due = plain_bill.bill(life, world.now)
+        due = plain_bill.bill(life, world.now, world.dark)
         assert await charged(world.pool, allocation) == due, life
         stretches = [
             ((row["window_start"] - START) // MICRO, (row["window_end"] - START) // MICRO)
@@ -213,8 +234,8 @@ async def check_statements(world: World, total: int) -> None:
     for month, (first, next_first) in zip(bills, itertools.pairwise(firsts), strict=True):
         start, end = ((at - START) // MICRO for at in (first, next_first))
         assert month.charges_minor == sum(
-            plain_bill.bill(life, min(end, world.now))
-            - plain_bill.bill(life, min(start, world.now))
+            plain_bill.bill(life, min(end, world.now), world.dark)
+            - plain_bill.bill(life, min(start, world.now), world.dark)
             for life in world.lives.values()
         )
         assert all(first <= line.start < line.end <= next_first for line in month.lines)
@@ -222,7 +243,7 @@ async def check_statements(world: World, total: int) -> None:
     for before, after in itertools.pairwise(bills):
         assert after.opening_minor == before.closing_minor
     seconds = sum(line.seconds for month in bills for line in month.lines)
-    lived = [plain_bill.active_micros(life, world.now) for life in world.lives.values()]
+    lived = [plain_bill.paid_micros(life, world.now, world.dark) for life in world.lives.values()]
     assert seconds == sum(micros // plain_bill.MICROS for micros in lived)
 
 
@@ -248,6 +269,7 @@ def test_the_ledger_reconciles_to_transitions_to_the_second(database_url: str) -
                     error.add_note(f"in the history of seed {seed}")
                     raise
                 seen.update(life.steps[-1][0] for life in world.lives.values())
+                seen["dark"] += bool(world.dark)
         seen["crash"] = fuses[0].blown + fuses[1].blown
         seen["window"] = await value(pool, "select count(*) from usage_records")
 
@@ -255,11 +277,13 @@ def test_the_ledger_reconciles_to_transitions_to_the_second(database_url: str) -
 
     assert all(seen[what] > HISTORIES // 3 for what in ("active", "released", "crash"))
     assert seen["release_failed"] > 0
+    assert seen["dark"] > 0
     assert seen["failed"] > 0
     assert seen["window"] > 4 * HISTORIES
 
 
 async def _lives_through(world: World, random: Random) -> None:
+    await rows(world.pool, "delete from node_outages returning 1")
     for pause, happening in history(random):
         world.now = min(world.now + pause, 60 * DAY)
         await _happens(world, happening)
@@ -282,3 +306,5 @@ async def _happens(world: World, happening: Happening) -> None:
             await world.bill(happening)
         case Tell():
             await world.tell(happening)
+        case Dark():
+            await world.toggle()

@@ -12,7 +12,7 @@ from mainstay.engine import kernels
 from mainstay.runtime.clock import StepClock
 
 SIZE: Final = 2_000
-KEYS: Final = {"questions", "p50_ms", "p99_ms", "max_ms"}
+KEYS: Final = {"questions", "p50_ms", "p99_ms", "max_ms", "cut"}
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,8 @@ from mainstay.config import load
 from mainstay.config.shard import RANGES, ShardConfig, parse_domains, parse_providers
 from mainstay.engine.policy import Policy
 from mainstay.model.errors import Rejected
+from mainstay.processes.shard_settings import feed_options
+from mainstay.shard.lists.feeds import FeedOptions
 
 
 def with_one(name: str, value: object) -> ShardConfig:
@@ -43,6 +45,41 @@ def test_a_number_beyond_its_limits_is_refused_with_the_limits(name: str) -> Non
     for wrong in (least - 0.001, most + 1, math.nan, math.inf):
         with pytest.raises(Rejected, match=rf"shard\.{name} must be between .* and .*: "):
             with_one(name, wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "complaint"),
+    [
+        ("incremental_from_peers", "yes", "incremental_from_peers"),
+        ("incremental_from_peers", 1, "incremental_from_peers"),
+        ("full_list_every_declared", 0, "full_list_every_declared must be between 1 and"),
+        ("full_list_every_declared", 2.5, "full_list_every_declared"),
+        ("first_list_wait_s", -1, "first_list_wait_s must be between 0 and"),
+        ("first_list_wait_s", "5m", "first_list_wait_s"),
+    ],
+)
+def test_what_a_file_says_wrongly_about_lists_is_refused_by_name(
+    name: str, wrong: object, complaint: str
+) -> None:
+    with pytest.raises(Rejected, match=complaint):
+        load.load("shard", ShardConfig, load.Sources({"shard": {name: wrong}}, {}), {})
+
+
+def test_what_it_says_about_lists_reaches_the_feeds() -> None:
+    given = {"full_list_every": 7, "full_list_every_declared": 9, "incremental_from_peers": True}
+    sources = load.Sources({"shard": given}, {})
+
+    options = feed_options(load.load("shard", ShardConfig, sources, {}).config)
+
+    assert (options.full_every, options.full_every_declared) == (7, 9)
+    assert options.incremental_from_peers
+
+
+def test_without_a_word_lists_are_as_the_feeds_have_them() -> None:
+    options, own = feed_options(ShardConfig()), FeedOptions()
+
+    for name in ("list_timeout_s", "full_every", "full_every_declared", "incremental_from_peers"):
+        assert getattr(options, name) == getattr(own, name)
 
 
 def test_a_breaker_never_opens_for_longer_than_the_longest() -> None:

@@ -16,6 +16,7 @@ from mainstay.processes.cluster_demand import (
     demands,
     levels,
     rows,
+    whole_machines,
 )
 from mainstay.providers.sim.offers import small_catalog
 
@@ -101,6 +102,22 @@ def test_exact_demand_is_for_machines_that_hold_one_unit_each() -> None:
         (name,) = need.profile.pinned_types
         assert covers(sold[name], need.min_unit)
         assert not covers(sold[name], scale(need.min_unit, 2))
+
+
+def test_a_cluster_may_want_machines_of_one_type_only_each_whole() -> None:
+    given = DemandSpec(
+        cluster=ClusterId("c-1"), machines=6, only=whole_machines("p5.48xlarge", 1_000)
+    )
+
+    (need,) = rows(given, 1.0)
+    assert (need.profile.pinned_types, need.profile.priority) == (("p5.48xlarge",), 1_000)
+    assert need.min_unit["nvidia.com/gpu"] == 8
+    assert need.aggregate == scale(need.min_unit, 6)
+
+
+def test_a_type_that_nobody_sells_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(Rejected, match=r"p9\.huge.*p5\.48xlarge"):
+        whole_machines("p9.huge", 0)
 
 
 def test_a_kind_of_which_nothing_is_asked_has_no_row() -> None:

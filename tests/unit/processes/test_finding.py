@@ -14,7 +14,7 @@ from certificates import Authority
 from mainstay.config.load import contexts_file
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.processes.announce import announced
-from mainstay.processes.finding import Where, find
+from mainstay.processes.finding import API, Where, find, find_api
 from mainstay.wire.tls import MutualTls, Plaintext, TlsFlags
 
 
@@ -224,3 +224,51 @@ class TestCoordinators:
         asked = dataclasses.replace(where(tmp_path), process="coordinator")
 
         assert addresses(asked) == ["127.0.0.1:2", "127.0.0.1:3"]
+
+
+class TestTheApi:
+    """`mainstay alloc` and `mainstay admin` look in the same places, for a URL."""
+
+    def api(self, folder: Path, **given: Any) -> str:
+        parts: dict[str, Any] = {"environment": {}, **given}
+        home, contexts = folder / "home", folder / "contexts.toml"
+        return find_api(Where(process=API, home=home, contexts=contexts, **parts))
+
+    @pytest.fixture
+    def everywhere(self, tmp_path: Path) -> Path:
+        self.runs(tmp_path, "http://127.0.0.1:4")
+        (tmp_path / "contexts.toml").write_text(
+            'current = "home"\n[contexts.home]\napi = "https://three.example"\n'
+            '[contexts.other]\nserver = "127.0.0.1:5"\n'
+        )
+        return tmp_path
+
+    def runs(self, folder: Path, url: str, name: str = "api-1", **facts: Any) -> None:
+        run = folder / "home" / "run"
+        run.mkdir(parents=True, exist_ok=True)
+        told = {"id": "1", "pid": os.getpid(), "addresses": {"api": url}, **facts}
+        (run / f"{name}.json").write_text(json.dumps(told))
+
+    def test_named_then_environment_then_context_then_what_runs_here(
+        self, everywhere: Path
+    ) -> None:
+        environment = {"MAINSTAY_SERVER": "http://two"}
+
+        assert self.api(everywhere, server="http://one", environment=environment) == "http://one"
+        assert self.api(everywhere, environment=environment) == "http://two"
+        assert self.api(everywhere) == "https://three.example"
+        (everywhere / "contexts.toml").unlink()
+        assert self.api(everywhere) == "http://127.0.0.1:4"
+
+    def test_a_context_that_names_no_api_is_not_gone_round(self, everywhere: Path) -> None:
+        with pytest.raises(Rejected, match='names no api: write api = "http://HOST:PORT"'):
+            self.api(everywhere, context="other")
+
+    def test_what_died_is_not_asked(self, tmp_path: Path) -> None:
+        self.runs(tmp_path, "http://127.0.0.1:4", pid=0)
+        self.runs(tmp_path, "http://127.0.0.1:6", name="api-2")
+
+        assert self.api(tmp_path) == "http://127.0.0.1:6"
+
+    def test_without_any_sign_it_is_at_the_usual_address(self, tmp_path: Path) -> None:
+        assert self.api(tmp_path) == "http://127.0.0.1:8800"

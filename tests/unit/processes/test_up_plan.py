@@ -2,9 +2,11 @@
 
 import itertools
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 from mainstay.config.up import UpConfig
+from mainstay.config.world import WorldConfig
 from mainstay.processes.up_plan import (
     CERTIFICATES,
     CLUSTERS,
@@ -15,9 +17,11 @@ from mainstay.processes.up_plan import (
     parts,
     shard_settings,
 )
-from mainstay.processes.world import specs
+from mainstay.processes.world import GANG, specs
+from mainstay.providers.kit.backend import Slot
 from mainstay.providers.sim.offers import ZONES
 from mainstay.providers.sim.spec import slots_of
+from mainstay.tenancy.catalogue import SAMPLE
 
 STAGE = Stage(UpConfig(), Path("home"), USUAL_PORTS)
 
@@ -87,3 +91,29 @@ def test_a_world_has_as_many_machines_as_it_is_told() -> None:
         assert abs(len(made) - machines) <= 1
         assert len({slot.name for slot in made}) == len(made)
         assert {slot.profile.zone for slot in made} == set(ZONES)
+
+
+def test_no_rack_of_any_world_holds_the_gang_that_waits() -> None:
+    racks = Counter(
+        slot.profile.labels
+        for spec in specs(20_000, 1).values()
+        for slot in slots_of(spec)
+        if slot.profile.instance_type == GANG.exact_type
+    )
+
+    assert 0 < max(racks.values()) < WorldConfig().gang
+
+
+def test_a_small_world_has_machines_for_tenants_in_the_zones_of_their_shard() -> None:
+    (wanted,) = [
+        kind for entry in tomllib.loads(SAMPLE.read_text())["node_kind"]
+        for kind in entry["instance_types"]
+    ]  # fmt: skip
+    ours = [slot for slot in _slots(120) if slot.profile.zone in SHARDS["shard-a"]]
+
+    assert sum(slot.profile.instance_type == wanted for slot in ours) == 6
+    assert any(slot.profile.instance_type == wanted for slot in _slots(30))
+
+
+def _slots(machines: int) -> list[Slot]:
+    return [slot for spec in specs(machines, 1).values() for slot in slots_of(spec)]

@@ -7,14 +7,18 @@ from typing import TypeVar
 
 import virtual_loop
 from builders import a_machine, a_need, a_need_profile
+from mainstay.config.shard import ShardConfig
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.state import State
+from mainstay.processes.shard import attributed
 from mainstay.shard.audit.attribution import AttributionLog, lines
 from mainstay.shard.events import Event
+from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed
+from whole_shard import Journal as ShardsJournal
 
 AnswerT = TypeVar("AnswerT")
 
@@ -90,3 +94,16 @@ def test_a_disk_that_takes_nothing_is_told(tmp_path: Path) -> None:
     virtual_loop.run(log.tell(a_plan(), cycle=1, journal=journal))
 
     assert journal.told == [Event.ATTRIBUTION_LOG_FAILED]
+
+
+def test_it_is_off_unless_asked_for_and_then_costs_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        off, on = ShardConfig(), ShardConfig(attribution_log=True, data_dir=str(tmp_path))
+        runs = [
+            attributed(config, tmp_path, ShardsJournal(ShardMetrics(), config)).beside
+            for config in (off, on)
+        ]
+        assert [len(each) for each in runs] == [0, 1]
+
+    virtual_loop.run(scenario())
+    assert list(tmp_path.iterdir()) == []

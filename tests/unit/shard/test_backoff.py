@@ -65,3 +65,41 @@ class TestBackOff:
             assert not backoff.is_backed_off(BATCH, clock.elapsed_s())
             backoff.succeeded(WEB)
             assert not backoff.is_backed_off(WEB, clock.elapsed_s())
+
+    def test_a_cluster_that_connects_anew_is_asked_at_once_but_one_question_only(self) -> None:
+        clock = StepClock()
+        backoff = BackOff(clock)
+        pauses(backoff, clock, 5)
+        backoff.failed(WEB)
+        assert backoff.is_backed_off(WEB, clock.elapsed_s())
+
+        assert backoff.connected(WEB)
+
+        assert backoff.backed_off(clock.elapsed_s()) == frozenset()
+        with backoff.asking(WEB):
+            assert backoff.backed_off(clock.elapsed_s()) == {WEB}
+
+    def test_one_that_only_connects_and_never_answers_is_left_alone_for_longer_each_time(
+        self,
+    ) -> None:
+        clock = StepClock()
+        backoff = BackOff(clock)
+        lengths = []
+        for _ in range(4):
+            lengths += pauses(backoff, clock, 1)
+            backoff.failed(WEB)
+            backoff.connected(WEB)
+
+        assert lengths == [1, 4, 16, 60]
+
+    def test_connecting_is_no_news_of_one_that_was_not_left_alone(self) -> None:
+        assert not BackOff(StepClock()).connected(WEB)
+
+    def test_a_cluster_has_only_so_many_questions_at_a_time(self) -> None:
+        backoff = BackOff(StepClock(), questions_max=2)
+        with backoff.asking(WEB):
+            assert not backoff.is_backed_off(WEB, 0.0)
+            with backoff.asking(WEB):
+                assert backoff.backed_off(0.0) == {WEB}
+                assert not backoff.is_backed_off(BATCH, 0.0)
+            assert backoff.backed_off(0.0) == frozenset()

@@ -57,7 +57,7 @@ MUCH_OWNED: Final = Owned(
         ),
     ),
 )
-FILES: Final = ("owned.json", "quota.json", "controls.json")
+FILES: Final = ("owned.json", "quota.json", "controls.json", "listed.json")
 
 
 @pytest.fixture

@@ -341,6 +341,123 @@ class TestProviders:
         in_time(scenario)
 
 
+class TestClusters:
+    """Who waits for a cluster has no worker meanwhile."""
+
+    def test_one_that_hangs_holds_up_nobody(self) -> None:
+        async def scenario() -> None:
+            link = fleet(12)
+            world = hands(link)
+            world.clusters.answers.extend([1000.0] * 8)
+            executor = world.executor(workers=2, queue=20)
+
+            async def offers() -> None:
+                hung = a_need(cluster="hung")
+                waiting = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}", need=hung)
+                           for at in range(8)]  # fmt: skip
+                others = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(8, 12)]
+                assert executor.offer([*waiting, *others], cycle=1) == Offered(accepted=12)
+                await asyncio.sleep(1)
+                assert executor.in_flight == {"metal": 8}
+                assert executor.depth == {"metal": 0}
+                assert world.journal.outcomes() == [Outcome.SUCCESS] * 4
+                await asyncio.sleep(30)
+                assert world.journal.outcomes()[4:] == [Outcome.ROLLED_BACK] * 8
+                assert executor.in_flight == {"metal": 0}
+
+            await while_running(executor, offers())
+
+        in_time(scenario)
+
+    def test_answers_that_come_at_once_make_no_more_calls_at_once_than_workers(self) -> None:
+        async def scenario() -> None:
+            link = fleet(9)
+            link.will(Call.CONFIGURE, *[3.0] * 9)
+            world = hands(link)
+            world.clusters.answers.extend([5.0] * 9)
+            executor = world.executor(workers=3, queue=20)
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(9)]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(5.5)
+                assert [len(world.clusters.asked), len(link.busy)] == [9, 3]
+                await asyncio.sleep(3)
+                assert [len(link.calls), len(link.busy)] == [6, 3]
+                await asyncio.sleep(6)
+
+            await while_running(executor, offers())
+            assert world.journal.outcomes() == [Outcome.SUCCESS] * 9
+
+        in_time(scenario)
+
+    def test_stopping_ends_those_who_wait_for_one(self) -> None:
+        async def scenario() -> None:
+            world = hands(fleet(6))
+            world.clusters.answers.extend([20.0] * 6)
+            executor = world.executor(workers=1, queue=20)
+            orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(6)]
+            executor.offer(orders, cycle=1)
+            await finished(executor, wait_s=1)
+            assert world.journal.outcomes() == [Outcome.CANCELLED] * 6
+            assert {world.machine(f"metal-{at}").state for at in range(6)} == {State.IDLE}
+            assert len(world.tools.ledger) == 0
+
+        in_time(scenario)
+
+
+class TestKinds:
+    """Acquisitions, preempts and releases never keep one another out."""
+
+    @pytest.mark.parametrize(
+        ("many", "one"),
+        [
+            (ActionKind.BOOTSTRAP, ActionKind.RECLAIM),
+            (ActionKind.BOOTSTRAP, ActionKind.PREEMPT),
+            (ActionKind.RECLAIM, ActionKind.BOOTSTRAP),
+            (ActionKind.PREEMPT, ActionKind.DELETE),
+        ],
+    )
+    def test_a_queue_that_is_always_full_of_one_lets_the_others_through(
+        self, many: ActionKind, one: ActionKind
+    ) -> None:
+        async def scenario() -> None:
+            crowd = [a_machine(DOINGS[many].starts_in, id=f"m-{at}") for at in range(400)]
+            link = FakeLink(*crowd, a_machine(DOINGS[one].starts_in, id="the-one"))
+            for call in Call:
+                link.will(call, *[7.0] * 500)
+            world = hands(link)
+            executor = world.executor(workers=2, queue=8)
+
+            async def cycles() -> None:
+                for cycle in range(1, 6):
+                    left = [each.id for each in crowd if world.machine(each.id) == each]
+                    orders = [an_order(many, name, cycle=cycle) for name in left]
+                    offered = executor.offer([*orders, an_order(one, "the-one")], cycle=cycle)
+                    assert offered.dropped
+                    await asyncio.sleep(10)
+
+            await while_running(executor, cycles())
+            done = [each.order.action.machine for each in world.journal.records if each.outcome]
+            assert "the-one" in done[:6]
+
+        in_time(scenario)
+
+    def test_a_full_queue_has_a_quarter_more_for_each_of_the_others(self) -> None:
+        async def scenario() -> None:
+            idle = [a_machine(State.IDLE, id=f"i-{at}") for at in range(20)]
+            serving = [a_machine(State.CONFIGURED, id=f"c-{at}") for at in range(20)]
+            executor = hands(FakeLink(*idle, *serving)).executor(workers=1, queue=8)
+            orders = [
+                *(an_order(ActionKind.BOOTSTRAP, f"i-{at}") for at in range(20)),
+                *(an_order(ActionKind.PREEMPT, f"c-{at}") for at in range(10)),
+                *(an_order(ActionKind.RECLAIM, f"c-{at}") for at in range(10, 20)),
+            ]
+            assert executor.offer(orders, cycle=1).accepted == 8 + 2 + 2
+
+        in_time(scenario)
+
+
 class TestDefects:
     def test_a_defect_is_contained_and_the_others_go_on(self) -> None:
         async def scenario() -> None:
@@ -434,6 +551,26 @@ class TestStopping:
             await finished(executor, wait_s=1)
             assert world.journal.outcomes() == [Outcome.CANCELLED]
             assert world.journal.let_go() == [(D.DROPPED, "stopped")] * 2
+            assert len(world.tools.ledger) == 0
+
+        in_time(scenario)
+
+    @pytest.mark.parametrize("turns", range(6))
+    def test_an_order_leaves_one_record_however_little_of_it_was_begun(self, turns: int) -> None:
+        async def scenario() -> None:
+            link = fleet(1)
+            link.will(Call.DELETE, 5.0)
+            world = hands(link)
+            executor = world.executor(workers=1)
+            running = asyncio.ensure_future(executor.run())
+            await asyncio.sleep(1)
+            executor.offer(deletes(link), cycle=1)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert len(world.journal.records) == 1
             assert len(world.tools.ledger) == 0
 
         in_time(scenario)

@@ -22,6 +22,7 @@ from mainstay.shard.facts import Health, ProviderFacts
 from mainstay.shard.figures import PENALTY_LABELS, figures, machines_by_place, units_by_penalty
 from mainstay.shard.metric_rows import ROWS, CyclePart, MetricKind
 from mainstay.shard.metrics import WORDS_MAX, ShardMetrics, Standing
+from mainstay.shard.money.account import ClassRate
 from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.shard.shortfalls import Band
 
@@ -207,6 +208,20 @@ class TestShown:
         assert [shown.value("actions_in_flight", provider=name) for name in "ab"] == [1, 0]
         assert [shown.value("provider_machines", provider=name) for name in "ab"] == [9, 0]
         assert [shown.value("provider_answering", provider=name) for name in "ab"] == [1, 0]
+
+
+class TestMoney:
+    def test_what_a_class_costs_wastes_and_saves_is_shown_in_dollars(self) -> None:
+        shown = Shown()
+        shown.metrics.observe_money({CapacityType.SPOT: ClassRate(2_500_000_000, 10**9, 7)})
+        shown.metrics.observe_money({CapacityType.ON_DEMAND: ClassRate(10**9)})
+
+        names = ("spend", "waste", "saving")
+        values = [
+            shown.value(f"{each}_dollars_per_hour", capacity_type="OnDemand") for each in names
+        ]
+        assert values == [1.0, 0.0, 0.0]
+        assert shown.value("spend_dollars_per_hour", capacity_type="Spot") == 0
 
 
 class TestBounded:

@@ -25,6 +25,7 @@ from mainstay.shard.answers.money import NOBODY, facts_of, money_rows, whole
 from mainstay.shard.answers.rows import action_rows
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.journal import action_content
+from mainstay.shard.money.account import WASTE
 from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.money.risk import at_risk, at_risk_of
 from mainstay.shard.orders import Disposed, Order
@@ -132,6 +133,37 @@ class TestSaving:
         told = after_an_hour(book_of(a_fleet(one(State.IDLE))))
 
         assert (told.saving, told.unpriced, told.unpriced_per_hour) == (0, 2 * NANO, 2 * NANO)
+
+
+class TestByClass:
+    def test_the_gauges_are_the_rates_of_all_cells_of_a_class(self) -> None:
+        facts = a_shard().money()
+        book = Book(Kept(since_s=0.0))
+        published = a_shard().published
+        assert published is not None
+        book.follow(published.plan, 0.0)
+        for of, rate in book.account.by_class().items():
+            cells = {cell: told for cell, told in facts.rates.items() if cell.capacity is of}
+            wasted = [told.spend for cell, told in cells.items() if cell.use in WASTE]
+            assert rate.spend == sum(told.spend for told in cells.values())
+            assert rate.waste == sum(wasted)
+            assert rate.saving == sum(told.on_demand - told.compared for told in cells.values())
+
+    def test_a_spot_machine_saves_what_its_type_costs_more_on_demand(self) -> None:
+        spots = [one(State.IDLE, name=name, price=1.0) for name in ("s-1", "s-2")]
+        slot = one(State.SPECULATIVE, name="o", price=3.0, capacity=ON_DEMAND)
+        told = book_of(a_fleet(*spots, slot)).account.by_class()[SPOT]
+
+        assert told == (2 * 10**9, 2 * 10**9, 4 * 10**9)
+
+    def test_what_has_ended_costs_nothing_any_more(self) -> None:
+        inventory = Inventory()
+        inventory.add(one(State.IDLE, price=1.0), now=0.0)
+        book = book_of(planned(inventory))
+        inventory.remove(MachineId("m-1"))
+        book.follow(planned(inventory), 60.0)
+
+        assert set(book.account.by_class().values()) == {(0, 0, 0)}
 
 
 class TestMarks:

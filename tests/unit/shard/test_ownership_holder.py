@@ -1,6 +1,7 @@
 """A shard's side of every change of hands."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,7 @@ from mainstay.model.coordination import (
     QuotaMoved,
     QuotaOf,
     ReassignSpeculative,
+    Stray,
     TransferOwnership,
     UnassignDomain,
     Wanted,
@@ -274,6 +276,23 @@ class TestDomains:
 
         play(tmp_path, scenario, machines=4)
 
+    def test_but_not_before_somebody_has_heard_that_it_was_kept(self, tmp_path: Path) -> None:
+        """Else nobody knows with which machine its quota goes."""
+
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            holder = whole.assembled.holder
+            await accepted(whole, UnassignDomain(domain=ZONE_B))
+            [one, other] = sorted(holder.owned.here)
+            web.ask_for(0)
+            for _ in range(100):
+                await asyncio.sleep(1)
+                await holder.sweep(told=frozenset())
+            assert holder.owned.here.keys() == {one, other}
+            await holder.sweep(told=frozenset({other}))
+            assert holder.owned.here.keys() == {one}
+
+        play(tmp_path, scenario, machines=4)
+
     def test_nothing_is_begun_where_a_domain_is_about_to_go(self, tmp_path: Path) -> None:
         async def scenario(whole: Whole, web: Cluster) -> None:
             ledger = whole.assembled.live.ledger
@@ -512,6 +531,52 @@ class TestGiving:
             lost(whole, name, denied=True)
             await swept(whole, 60)
             assert name not in holder.owned.here
+
+        play(tmp_path, scenario)
+
+
+class TestRelabelled:
+    """Its provider says that a machine lies elsewhere."""
+
+    def relabelled(self, whole: Whole, zone_of: Callable[[Machine], str]) -> None:
+        inventory = whole.assembled.live.inventory
+        for machine in whole.machines():
+            profile = dataclasses.replace(machine.profile, zone=zone_of(machine))
+            inventory.remove(machine.id)
+            inventory.add(dataclasses.replace(machine, profile=profile), now=0.0, source="sim")
+
+    def test_it_is_a_stray_that_leaves(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            holder = whole.assembled.holder
+            name = min(each.id for each in whole.machines())
+            self.relabelled(whole, lambda m: "zone-c" if m.id == name else m.profile.zone)
+            await holder.sweep(told=frozenset())
+            assert dict(holder.owned.here) == {
+                name: Stray(MachineId(name), "sim", ZONE_C, leaving=True)
+            }
+            assert whole.data.owned.value.here == holder.owned.here
+            assert name in holder.barred().machines or holder.barred().values == {ZONE_C}
+
+        play(tmp_path, scenario)
+
+    def test_one_without_the_label_stays_where_it_was(self, tmp_path: Path) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            self.relabelled(whole, lambda _: "")
+            await whole.assembled.holder.sweep()
+            assert whole.assembled.holder.owned.here == {}
+            assert len(whole.machines()) == 4
+
+        play(tmp_path, scenario)
+
+    def test_more_than_can_be_reported_stay_as_they_were(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            monkeypatch.setattr(report, "NAMED_MAX", 3)
+            self.relabelled(whole, lambda _: "zone-c")
+            await whole.assembled.holder.sweep()
+            assert whole.assembled.holder.owned.here == {}
+            assert len(whole.machines()) == 4
 
         play(tmp_path, scenario)
 

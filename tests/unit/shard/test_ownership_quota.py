@@ -318,6 +318,19 @@ class TestMoving:
 
         play(tmp_path, scenario)
 
+    def test_nor_is_it_given_back_before_they_have_come(self, tmp_path: Path) -> None:
+        """They are not counted yet: what they will use looks as if nobody did."""
+
+        async def scenario(whole: Whole, web: Cluster) -> None:
+            quota = whole.assembled.quota
+            await quota.hear([Grant(OF_SIM, 7, -1)], coming={"sim"})
+            await quota.hear([Grant(OF_SIM, 7, 2)], coming={"sim"})
+            assert line(whole, OF_SIM).held == 7
+            await quota.hear([Grant(OF_SIM, 7, 2)])
+            assert whole.data.quota.value.slots == {("sim", ""): 2}
+
+        play(tmp_path, scenario)
+
     def test_what_a_decision_may_still_take_goes_along(self, tmp_path: Path) -> None:
         async def scenario(whole: Whole, web: Cluster) -> None:
             quota = whole.assembled.quota

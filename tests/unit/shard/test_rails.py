@@ -450,6 +450,22 @@ class TestDeferred:
         assert {each.disposition for each in answer.held} == {Disposition.DEFERRED}
         assert held_for(answer, "unreachable") == names(0, 1, 2, 3, 4)
 
+    def test_while_machines_are_not_known_again_nothing_is_acquired_or_preempted(self) -> None:
+        why = "provider ec2 was not listed since the start"
+
+        answer = admitted(a_plan(ONE_OF_EACH), Restrictions(unlisted=why))
+
+        kinds = {each.order.action.kind for each in answer.held}
+        assert kinds == {ActionKind.BOOTSTRAP, ActionKind.PROVISION, ActionKind.PREEMPT}
+        assert {(each.disposition, each.reason, each.detail) for each in answer.held} == {
+            (Disposition.DEFERRED, "unlisted", why)
+        }
+        assert {order.action.kind for order in answer.orders} == {
+            ActionKind.RECLAIM,
+            ActionKind.DELETE,
+        }
+        assert not answer.again
+
     def test_a_backed_off_cluster_is_offered_no_machine_and_all_else_goes_on(self) -> None:
         doings = [*ONE_OF_EACH, acquire("batch")]
 
@@ -538,6 +554,16 @@ class TestRoom:
             (Disposition.DROPPED, "queue_full")
         ]
         assert not answer.again
+
+    def test_each_kind_has_a_share_of_the_room_however_many_there_are_of_another(self) -> None:
+        doings = [*[acquire("web")] * 20, *[preempt("web", "batch")] * 20, *[reclaim("web")] * 20]
+
+        answer = admitted(a_plan(doings, {"web": 400}), Restrictions(room=8))
+
+        kinds = [order.action.kind for order in answer.orders]
+        assert kinds.count(ActionKind.BOOTSTRAP) == 4
+        assert kinds.count(ActionKind.PREEMPT) == 2
+        assert kinds.count(ActionKind.RECLAIM) == 2
 
     def test_as_many_as_there_is_room_for_all_run(self) -> None:
         assert len(ran(admitted(a_plan([acquire("web")] * 2), Restrictions(room=2)))) == 2

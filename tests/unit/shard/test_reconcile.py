@@ -81,6 +81,28 @@ class TestLooking:
 
         play(scenario, link_of("m-1"))
 
+    def test_any_number_may_hurry_a_look_at_the_same_moment(self) -> None:
+        """Those who come when its patience is already at an end, too."""
+
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.links["metal"].delay_s = 3.0
+            loop, faults = asyncio.get_running_loop(), list[BaseException]()
+            loop.set_exception_handler(lambda _, told: faults.append(told["exception"]))
+
+            def hurry(again: int) -> None:
+                w.reconciler.hurry()
+                if again:
+                    loop.call_soon(hurry, again - 1)
+
+            loop.call_later(0.1, hurry, 5)
+            began_s = w.clock.elapsed_s()
+            await w.look(patience_s=1.0)
+            assert w.clock.elapsed_s() - began_s == pytest.approx(0.1)
+            assert faults == []
+
+        play(scenario, link_of("m-1"))
+
     def test_a_full_list_is_never_waited_for(self) -> None:
         """A wake-up by demand must not wait for one in flight."""
 

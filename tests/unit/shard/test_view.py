@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -36,6 +37,7 @@ from mainstay.model.questions import (
     SetControlRequest,
     WhatIfAnswer,
     WhatIfQuery,
+    When,
 )
 from mainstay.model.rollup import RawNeed, RawRequirement
 from mainstay.model.state import State
@@ -49,9 +51,11 @@ from mainstay.model.views import (
     ShortfallQuery,
     SummaryQuery,
 )
+from mainstay.shard.answers.explain import CUT
 from mainstay.shard.answers.sentences import REASONS, STANDINGS, STEPS, need_sentences
 from mainstay.shard.answers.view import NOT_TRIED, ShardControls, ShardView
 from mainstay.shard.answers.whatif import capacity_type
+from mainstay.shard.answers.when import expected_sentence
 from virtual_loop import run
 
 AnswerT = TypeVar("AnswerT")
@@ -128,8 +132,24 @@ class TestExplain:
         assert "held: 15 by web/" in said
         assert "The nearest miss is machine c-000: held by web/" in said
         assert "The smallest change that admits it: ask for" in said
+        assert "When: never as things are, because nothing that is on its way would do" in said
         assert document["verdict"] == "preemption exhausted"
         assert document["missing"] == {"cpu": "436"}
+
+    def test_every_answer_says_when_in_words_and_as_data(self) -> None:
+        for about, name in (About.NEED, "web"), (About.MACHINE, "n-000"), (About.CLUSTER, "batch"):
+            told = run(a_view(a_shard()).explain(Question(about=about, name=name, quick=True)))
+            assert told.expected.when is not When.UNSPECIFIED
+            assert told.sentences[-1] == expected_sentence(told.expected)
+
+    def test_what_patience_left_out_is_said(self) -> None:
+        question = Question(about=About.NEED, name="batch", fingerprint=BATCH_NEED, patience_s=0.01)
+        _, said, document = self.explained(question)
+
+        assert CUT in said
+        assert document["relaxations"] == []
+        _, patient, _ = self.explained(replace(question, patience_s=60.0))
+        assert CUT not in patient
 
     def test_a_quick_answer_leaves_out_the_changes(self) -> None:
         question = Question(about=About.NEED, name="batch", fingerprint=BATCH_NEED, quick=True)
@@ -151,7 +171,7 @@ class TestExplain:
         _, said, _ = self.explained(Question(about=About.NEED, name="web"))
 
         assert "60 configured" in said
-        assert said.endswith("It has all it asks for.")
+        assert "It has all it asks for.\nWhen: now" in said
 
     @pytest.mark.parametrize(
         ("machine", "says"),
@@ -332,7 +352,7 @@ class TestWhatIf:
         ("query", "says"),
         [
             (WhatIfQuery(), "nothing would change"),
-            (WhatIfQuery(lost_zones=("zone-z",)), "no machine is meant"),
+            (WhatIfQuery(lost_zones=("zone-z",)), "no machine has topology.kubernetes.io/zone IN"),
             (WhatIfQuery(quotas=(QuotaChange(held=1),)), "name one of them"),
             (
                 WhatIfQuery(quotas=(QuotaChange(cluster="a", provider="b", held=1),)),

@@ -1,11 +1,12 @@
 """What is due for a stretch of active time. Pure arithmetic in whole minor units.
 
-A window costs what is due at its end less what was due at its start, both counted from `active_at`.
+A window costs what is due at its end less what was due at its start, both counted from `active_at`
+and without the time in which the node was offline.
 So the windows of an allocation add up to what its whole time costs, however it was cut, and the
 fraction of a minor unit that one window could not charge is charged by a later one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -49,19 +50,37 @@ class Window:
     amount_minor: int
 
 
-def elapsed_s(active_at: datetime, at: datetime) -> int:
-    """Whole seconds of active time so far."""
-    return (at - active_at) // SECOND
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """When a node was offline; None: it still is."""
+
+    began: datetime
+    ended: datetime | None
 
 
-def windows(rate: Rate, active_at: datetime, start: datetime, end: datetime) -> tuple[Window, ...]:
+def elapsed_s(active_at: datetime, at: datetime, outages: Sequence[Outage] = ()) -> int:
+    """Whole seconds of active time so far, without outages. These do not overlap."""
+    lost = timedelta()
+    for outage in outages:
+        began, ended = max(outage.began, active_at), min(outage.ended or at, at)
+        lost += max(ended - began, timedelta())
+    return (at - active_at - lost) // SECOND
+
+
+def windows(
+    rate: Rate,
+    active_at: datetime,
+    start: datetime,
+    end: datetime,
+    outages: Sequence[Outage] = (),
+) -> tuple[Window, ...]:
     """What is to be charged from `start`, where the last window ended, to `end`.
 
     One window, or more where a month begins in between: each belongs to the bill of one month.
     Nothing when no time has passed.
     """
     cuts = [start, *_months_between(start, end), end] if start < end else []
-    dues = [rate.due(elapsed_s(active_at, cut)) for cut in cuts]
+    dues = [rate.due(elapsed_s(active_at, cut, outages)) for cut in cuts]
     return tuple(Window(cuts[i], cuts[i + 1], dues[i + 1] - dues[i]) for i in range(len(cuts) - 1))
 
 

@@ -48,7 +48,9 @@ async def standing_of(tx: Connection, account: str) -> Standing:
                (select coalesce(sum(amount_minor), 0) from ledger
                 where account_id = accounts.id)::bigint as balance,
                (select coalesce(sum(price_minor * gpus), 0) from allocations
-                where account_id = accounts.id and status = 'active')::bigint as hour
+                where account_id = accounts.id and status = 'active' and not exists (
+                    select from node_outages
+                    where node_id = allocations.node_id and ended_at is null))::bigint as hour
         from accounts where id = %s
         """,
         [account],

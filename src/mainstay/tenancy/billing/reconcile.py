@@ -64,8 +64,8 @@ CHECKS: Final[Mapping[str, str]] = MappingProxyType({
                             u.window_end, u.amount_minor, due.amount) as what
         from usage_records u join allocations a on a.id = u.allocation_id
         cross join lateral (
-            select {DUE.format("u.window_end - a.active_at")}
-                   - {DUE.format("u.window_start - a.active_at")} as amount
+            select {DUE.format("paid_time(a.node_id, a.active_at, u.window_end)")}
+                   - {DUE.format("paid_time(a.node_id, a.active_at, u.window_start)")} as amount
         ) due
         where u.amount_minor <> due.amount
     """,
@@ -80,7 +80,7 @@ CHECKS: Final[Mapping[str, str]] = MappingProxyType({
             where kind = 'charge' group by 1
         ) l on l.allocation_id = a.id
         cross join lateral (
-            select coalesce({DUE.format("u.last - a.active_at")}, 0) as amount
+            select coalesce({DUE.format("paid_time(a.node_id, a.active_at, u.last)")}, 0) as amount
         ) due
         where coalesce(l.amount, 0) <> due.amount
     """,

@@ -10,7 +10,7 @@ from typing import Any
 
 from mainstay.model.errors import Rejected
 from mainstay.tenancy.billing import episodes
-from mainstay.tenancy.billing.charge import elapsed_s, formatted, month_after
+from mainstay.tenancy.billing.charge import formatted, month_after
 from mainstay.tenancy.database.connect import Connection, Row
 
 
@@ -113,7 +113,10 @@ def month_start(month: str) -> datetime:
 _LINES = """
     select allocations.id, allocations.project_id, allocations.sku, allocations.gpus,
            allocations.price_minor, allocations.active_at, min(usage.window_start) as start,
-           max(usage.window_end) as until, sum(usage.amount_minor)::bigint as amount
+           max(usage.window_end) as until, sum(usage.amount_minor)::bigint as amount,
+           (floor(extract(epoch from paid_time(node_id, active_at, max(usage.window_end))))
+            - floor(extract(epoch from paid_time(node_id, active_at, min(usage.window_start))))
+           )::bigint as seconds
     from usage_records usage join allocations on allocations.id = usage.allocation_id
     where usage.account_id = %(account)s
       and usage.window_start >= %(start)s and usage.window_start < %(end)s
@@ -143,7 +146,6 @@ async def _rows(tx: Connection, query: str, span: dict[str, Any]) -> list[Row]:
 
 
 def _line(row: Row, currency: str) -> Line:
-    active_at = row["active_at"]
     return Line(
         allocation=row["id"],
         project=row["project_id"],
@@ -152,7 +154,7 @@ def _line(row: Row, currency: str) -> Line:
         price_minor=row["price_minor"],
         start=row["start"].astimezone(UTC),
         end=row["until"].astimezone(UTC),
-        seconds=elapsed_s(active_at, row["until"]) - elapsed_s(active_at, row["start"]),
+        seconds=row["seconds"],
         amount_minor=row["amount"],
         amount=formatted(row["amount"], currency),
     )

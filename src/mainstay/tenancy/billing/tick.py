@@ -16,7 +16,7 @@ import psycopg
 from mainstay.model.errors import MainstayError, Unavailable
 from mainstay.runtime.log import logger
 from mainstay.tenancy.billing import episodes, force
-from mainstay.tenancy.billing.charge import Rate, Window, windows
+from mainstay.tenancy.billing.charge import Outage, Rate, Window, windows
 from mainstay.tenancy.billing.metrics import BillerMetrics
 from mainstay.tenancy.billing.options import DEFAULT, BillingOptions
 from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
@@ -36,6 +36,12 @@ NEXT: Final = """
     for no key update skip locked
 """
 """The next that has a window to charge or has ended, and that no other biller is at."""
+
+HOLD_OUTAGES: Final = """
+    select pg_advisory_xact_lock_shared(hashtext('mainstay outages'), hashtext(%s))
+"""
+"""No outage begins or ends until this charge is committed; one that is being written is waited for.
+So what is due at a time that was charged never changes."""
 
 REACHED: Final = """
     select coalesce(max(window_end), %(active_at)s) as charged_to,
@@ -171,6 +177,7 @@ async def charge(
     """
     if row["active_at"] is None or row["billing_closed_at"] is not None:
         return ()
+    await tx.execute(HOLD_OUTAGES, [row["node_id"]])
     found = await tx.execute(REACHED, {"id": row["id"], "active_at": row["active_at"], "at": at})
     reached = await found.fetchone()
     assert reached is not None
@@ -180,13 +187,23 @@ async def charge(
     if not ended and passed < options.window_s:
         return ()
     rate = Rate(row["price_minor"], row["gpus"])
-    charged = windows(rate, row["active_at"], reached["charged_to"], end)
+    outages = await _outages(tx, row)
+    charged = windows(rate, row["active_at"], reached["charged_to"], end, outages)
     for window in charged:
         await _write(tx, row, window)
     if ended:
         await _close(tx, row)
         await episodes.look(tx, ids, row["account_id"], options)
     return charged
+
+
+async def _outages(tx: Connection, row: Row) -> list[Outage]:
+    found = await tx.execute(
+        """select began_at, ended_at from node_outages
+           where node_id = %s and (ended_at is null or ended_at > %s) order by began_at""",
+        [row["node_id"], row["active_at"]],
+    )
+    return [Outage(each["began_at"], each["ended_at"]) for each in await found.fetchall()]
 
 
 async def _write(tx: Connection, row: Row, window: Window) -> None:

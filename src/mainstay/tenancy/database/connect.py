@@ -5,7 +5,8 @@ commit that notifies holds a lock of the whole server until it is on disk, so th
 wait for the disk one after the other.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -20,6 +21,7 @@ Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
 Cursor = psycopg.AsyncCursor[DictRow]
 Row = dict[str, Any]
+Values = Sequence[Any] | Mapping[str, Any]
 
 SERVER_VERSION_MIN: Final = 140000
 
@@ -85,6 +87,16 @@ async def transaction(pool: Pool, *, pipelined: bool = False) -> AsyncIterator[C
         raise Unavailable(f"the database failed: {type(error).__name__}") from error
 
 
+async def at_once(pool: Pool, statement: str, values: Values = ()) -> list[Row]:
+    """One statement that is a transaction by itself: one way there and back instead of three."""
+    try:
+        async with pool.connection() as connection:
+            done = await connection.execute(statement, values)
+            return await done.fetchall() if done.description else []
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        raise Unavailable(f"the database failed: {type(error).__name__}") from error
+
+
 def tell(tx: Connection, channel: str, payload: str = "") -> None:
     """Notify who listens once the transaction is committed; each thing is told once.
 
@@ -100,6 +112,36 @@ async def notify(pool: Pool, channel: str, payload: str) -> None:
             await connection.execute(NOTIFY, [[channel], [payload]])
     except (psycopg.OperationalError, PoolTimeout) as error:
         raise Unavailable(f"the database failed: {type(error).__name__}") from error
+
+
+class _Bellringer:
+    """Tells one thing for many who have committed: by a notification that begins after each."""
+
+    def __init__(self) -> None:
+        self._telling = asyncio.Lock()
+        self._begun = 0
+        self._ended = 0
+
+    async def tell(self, pool: Pool, channel: str) -> None:
+        wanted = self._begun + 1
+        async with self._telling:
+            if self._ended < wanted:
+                self._begun += 1
+                await notify(pool, channel, "")
+                self._ended = self._begun
+
+
+_RINGERS: Final[WeakKeyDictionary[Pool, dict[str, _Bellringer]]] = WeakKeyDictionary()
+
+
+async def tell_soon(pool: Pool, channel: str) -> None:
+    """Notify who listens of what is committed, together with others who do so at this moment.
+
+    As with `tell`, what cannot be told is not told: what is committed is committed.
+    """
+    ringer = _RINGERS.setdefault(pool, {}).setdefault(channel, _Bellringer())
+    with suppress(Unavailable, psycopg.Error):
+        await ringer.tell(pool, channel)
 
 
 async def _tell(connection: Connection) -> None:

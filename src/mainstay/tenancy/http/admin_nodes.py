@@ -99,6 +99,9 @@ class Slot(BaseModel):
     mac_address: str
     private_ip: str
     fabric_vf_pci_address: str
+    unready: str
+    """Why it is not given out though it is available; empty: it is ready."""
+
     health_detail: dict[str, Any]
 
 

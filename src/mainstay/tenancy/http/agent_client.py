@@ -71,10 +71,14 @@ class HttpAgentApi:
             context.load_cert_chain(path)
         self._context = context
 
-    async def wait(self, node: str, *, wait_s: float) -> Envelope | None:
+    async def wait(
+        self, node: str, *, wait_s: float, holds: frozenset[str] | None = None
+    ) -> Envelope | None:
         """A task that is now ours, or None when there is none in time."""
         wait_s = min(wait_s, WAIT_MAX_S)
         path = f"{PREFIX}/{_written(node)}/tasks/wait?wait_s={wait_s:.3f}"
+        if holds is not None:
+            path += f"&holds={_written(','.join(sorted(holds)))}"
         found: Envelope | None = await self._call("POST", path, patience_s=wait_s + PATIENCE_S)
         return found
 

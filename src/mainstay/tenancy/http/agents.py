@@ -27,6 +27,7 @@ PEM_MAX: Final = 8192
 router: Final = APIRouter(prefix=PREFIX)
 NodeId = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$")]
 Printable = Annotated[str, Field(max_length=200, pattern=r"^[\x20-\x7e]*$")]
+Held = Annotated[str | None, Query(max_length=8000, pattern=r"^[A-Za-z0-9._:@,-]*$")]
 Pem = Annotated[str, Field(max_length=PEM_MAX, pattern=r"^[\x0a\x0d\x20-\x7e]*$")]
 
 
@@ -119,14 +120,22 @@ async def renew(
 
 @router.post("/{node_id}/tasks/wait", response_model=None)
 async def wait(
+    request: Request,
     node_id: NodeId,
     parts: GivenParts,
     certificate: Fingerprint,
+    *,
     wait_s: Annotated[float, Query(ge=0, le=tasks.WAIT_MAX_S)] = 0.0,
+    holds: Held = None,
 ) -> dict[str, Any] | Response:
-    """The oldest task of the node, now the caller's; 204 when there is none in time."""
-    row = await tasks.claim(
-        parts.pool, node_id, certificate, wait_s=wait_s, bell=parts.bell, clock=parts.clock
+    """The oldest task of the node, now the caller's; 204 when there is none in time.
+
+    `holds` names the tasks that the caller has: what it was given and does not name comes again.
+    """
+    said = None if holds is None else frozenset(filter(None, holds.split(",")))
+    poll = tasks.Poll(wait_s=wait_s, holds=said, is_gone=request.is_disconnected)
+    row = await tasks.claim_for(
+        parts.pool, node_id, certificate, poll, bell=parts.bell, clock=parts.clock
     )
     return Response(status_code=204) if row is None else tasks.envelope(row)
 

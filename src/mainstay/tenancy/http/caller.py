@@ -141,7 +141,7 @@ async def _known(parts: Parts, secret: str, correlation_id: str) -> Caller:
         )
     if parts.tokens is None:
         raise TokenInvalid("not an API key, and no identity provider is configured")
-    holder = parts.tokens.holder(secret)
+    holder = await parts.tokens.holder(secret)
     return Caller(
         name=f"oidc:{holder.subject}",
         role=holder.role,

@@ -40,6 +40,8 @@ class Once:
 
     def __init__(self, parts: Parts, call: Call, correlation_id: str) -> None:
         self._parts, self._call, self._correlation_id = parts, call, correlation_id
+        self.is_first = False
+        """While the work is done: nobody has tried it before."""
 
     async def answer(
         self, work: Work, *, status: int = 200, secret: frozenset[str] = frozenset()
@@ -51,6 +53,7 @@ class Once:
         held = await self._claimed()
         if isinstance(held, Answer):
             return JSONResponse(held.body, held.status, {REPLAYED: "true"})
+        self.is_first = held.is_first
         try:
             made = await work(held.ids(self._parts.ids))
         except Unavailable:

@@ -45,7 +45,8 @@ async def create(
     )
 
     async def work(ids: Ids) -> shapes.Allocation:
-        return shapes.Allocation.of(await creation.requested(parts.pool, ids, order))
+        made = await creation.requested(parts.pool, ids, order, is_first=once.is_first)
+        return shapes.Allocation.of(made)
 
     return await once.answer(work, status=201)
 

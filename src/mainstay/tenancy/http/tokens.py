@@ -1,22 +1,20 @@
-"""Bearer tokens of an identity provider, checked against its keys; the keys are read anew."""
+"""Bearer tokens of an identity provider, checked against its keys."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from joserfc import jwt
 from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 
-from mainstay.model.errors import Rejected, Unavailable
+from mainstay.model.errors import Rejected
 from mainstay.runtime.clock import Clock
 from mainstay.tenancy.api_keys import OF_A_PROJECT, Role
+from mainstay.tenancy.http.jwks import Jwks
 
 ALGORITHMS: Final = ["RS256", "RS512", "PS256", "ES256", "ES384", "EdDSA", "Ed25519"]
 """Signatures by a key that only the provider has; never one that we could make ourselves."""
 
-REREAD_S: Final = 60.0
 SKEW_S: Final = 30
 
 
@@ -47,8 +45,8 @@ class Issuer:
 
     issuer: str
     audience: str
-    jwks: Path
-    """A file with its public keys, kept up to date by whoever runs us."""
+    jwks: str
+    """A file with its public keys, kept up to date by whoever runs us, or the URL of them."""
 
     role_claim: str = "mainstay_role"
     project_claim: str = "mainstay_project"
@@ -68,18 +66,17 @@ class Tokens:
 
     def __init__(self, issuer: Issuer, clock: Clock) -> None:
         self._issuer, self._clock = issuer, clock
-        self._keys: KeySet | None = None
-        self._read_at_s = 0.0
+        self._jwks = Jwks(issuer.jwks, clock)
 
-    def holder(self, token: str) -> Holder:
+    async def holder(self, token: str) -> Holder:
         """Whom it is about, if it is good now."""
-        claims = self._claims(token)
+        claims = self._claims(token, await self._jwks.for_token(token))
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= 200:
             raise TokenInvalid("a token without a subject")
         return Holder(subject, *_role(claims, self._issuer))
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def _claims(self, token: str, keys: KeySet) -> dict[str, Any]:
         rules = jwt.JWTClaimsRegistry(
             now=int(self._clock.now_s()),
             leeway=SKEW_S,
@@ -88,20 +85,13 @@ class Tokens:
             exp={"essential": True},
         )
         try:
-            decoded = jwt.decode(token, self._current(), algorithms=ALGORITHMS)
+            decoded = jwt.decode(token, keys, algorithms=ALGORITHMS)
             rules.validate(decoded.claims)
         except ExpiredTokenError as error:
             raise TokenExpired("this token has expired") from error
         except (JoseError, ValueError, TypeError, KeyError) as error:
             raise TokenInvalid("this token is not one that we believe") from error
         return dict(decoded.claims)
-
-    def _current(self) -> KeySet:
-        now_s = self._clock.elapsed_s()
-        if self._keys is None or now_s - self._read_at_s > REREAD_S:
-            self._keys = _read(self._issuer.jwks)
-            self._read_at_s = now_s
-        return self._keys
 
 
 def _role(claims: dict[str, Any], issuer: Issuer) -> tuple[Role, str | None]:
@@ -114,12 +104,3 @@ def _role(claims: dict[str, Any], issuer: Issuer) -> tuple[Role, str | None]:
     if not isinstance(project, str) or not project:
         raise TokenScope(f"a token for {role} without a project: {issuer.project_claim}")
     return role, project
-
-
-def _read(path: Path) -> KeySet:
-    try:
-        return KeySet.import_key_set(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise Unavailable(f"cannot read the keys of tokens: {path}: {error.strerror}") from error
-    except (ValueError, JoseError, KeyError, TypeError) as error:
-        raise Unavailable(f"not a set of keys: {path}") from error

@@ -23,6 +23,7 @@ class Choice(NamedTuple):
     """None for a whole node."""
 
 
+@lru_cache(maxsize=1024)
 def outlook_for(sku: Sku) -> Outlook:
     """What to expect when nothing is known but the catalogue: every count as often as any other."""
     return Outlook.of((want_of(sku, count), 1.0) for count in sku.allowed_gpu_counts)

@@ -21,6 +21,8 @@ from typing_extensions import override
 
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.runtime.log import logger
+from mainstay.tenancy.database.connect import Pool, transaction
+from mainstay.tenancy.pruning import BATCH
 from mainstay.tenancy.worker.plans import PLANS, VERSION
 from mainstay.tenancy.worker.port import Facts, Plan, Plans, Steps, Unfinished
 from mainstay.tenancy.worker.steps import STEPS, take
@@ -43,6 +45,7 @@ class DbosWorkflows:
 
     plans: Mapping[str, Workflow]
     hands: "_Hands"
+    pool: Pool
 
     async def start(self, workflow_id: str, name: str, argument: Facts) -> None:
         """Begin a plan; nothing if there ever was work with this id."""
@@ -67,6 +70,23 @@ class DbosWorkflows:
         """Put it into the queue that every executor looks at; who had it is fenced."""
         await _reached(self.hands.held(DBOS.resume_workflow_async(workflow_id)))
 
+    async def prune(self, kept_s: float) -> int:
+        """Forget some work that has been finished for so long; how much it was."""
+        async with transaction(self.pool) as tx:
+            gone = await tx.execute(_PRUNE, {"kept_s": kept_s, "batch": BATCH})
+            return gone.rowcount
+
+
+_PRUNE: Final = f"""
+    delete from {SCHEMA}.workflow_status where workflow_uuid = any(array(
+        select workflow_uuid from {SCHEMA}.workflow_status
+        where status in ('SUCCESS', 'ERROR', 'CANCELLED')
+          and greatest(created_at, updated_at)
+              < (extract(epoch from clock_timestamp()) - %(kept_s)s) * 1000
+        order by created_at limit %(batch)s for update skip locked))
+"""
+"""What it noted about their steps goes along, by its own foreign keys."""
+
 
 @asynccontextmanager
 async def dbos_workflows(
@@ -86,7 +106,7 @@ async def dbos_workflows(
             for name, plan in plans.items()
         }
         DBOS.launch()
-        yield DbosWorkflows(known, hands)
+        yield DbosWorkflows(known, hands, tools.pool)
     finally:
         await hands.let_go()
         await _destroy()

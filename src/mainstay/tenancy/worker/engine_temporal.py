@@ -80,6 +80,10 @@ class TemporalWorkflows:
     async def resume(self, workflow_id: str) -> None:
         """It goes on by itself."""
 
+    async def prune(self, kept_s: float) -> int:  # noqa: ARG002 - the namespace says how long
+        """The server forgets by itself."""
+        return 0
+
 
 def temporal_engine(options: TemporalOptions) -> Engine:
     """The engine at this server, to be given to `worker.run`."""

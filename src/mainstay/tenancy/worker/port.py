@@ -53,6 +53,9 @@ class Workflows(Protocol):
     async def resume(self, workflow_id: str) -> None:
         """Let some living executor go on with it. Who had it can note nothing about it any more."""
 
+    async def prune(self, kept_s: float) -> int:
+        """Forget some work that has been finished for so long; how much it was."""
+
 
 class Engine(Protocol):
     """Starts one, for as long as a block runs."""

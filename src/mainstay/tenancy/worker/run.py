@@ -10,6 +10,7 @@ from mainstay.tenancy.billing.force import Releaser
 from mainstay.tenancy.bus import Bus
 from mainstay.tenancy.bus_metrics import ConsumerMetrics
 from mainstay.tenancy.consume import ConsumeOptions, Consumer
+from mainstay.tenancy.pruning import PAUSE_S, Retention
 from mainstay.tenancy.worker import executors
 from mainstay.tenancy.worker.consumer import WorkConsumer
 from mainstay.tenancy.worker.engine_dbos import dbos_workflows
@@ -28,6 +29,9 @@ class WorkerOptions:
     """Without a sign of life: several beats, so that a slow moment is no death."""
 
     sweep_s: float = 1.0
+    kept_s: float = Retention().work_s
+    """How long finished work is remembered."""
+
     consume: ConsumeOptions = field(default_factory=ConsumeOptions)
     engine: Engine = dbos_workflows
     """What remembers how far work got."""
@@ -59,6 +63,7 @@ async def run(
                 tasks.create_task(
                     _every(options.sweep_s, lambda: sweep(tools, workflows)), name="sweep"
                 )
+                tasks.create_task(_pruning(workflows, options), name="prune")
         finally:
             await executors.leave(tools.pool, executor)
 
@@ -75,6 +80,14 @@ async def _beating(
             logger(executor=executor).warning("work_taken_over", workflows=taken)
 
     await _every(options.beat_s, once)
+
+
+async def _pruning(workflows: Workflows, options: WorkerOptions) -> None:
+    async def all_there_is() -> None:
+        while await workflows.prune(options.kept_s):
+            pass
+
+    await _every(PAUSE_S, all_there_is)
 
 
 async def _every(pause_s: float, do: Callable[[], Awaitable[None]]) -> None:

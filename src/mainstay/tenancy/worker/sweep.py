@@ -1,6 +1,6 @@
 """What nobody waits for: tasks that ran out, and results that came after that."""
 
-from mainstay.tenancy import cleanup, tasks
+from mainstay.tenancy import cleanup, late_results, tasks
 from mainstay.tenancy.cancel import BEFORE_ACTIVE
 from mainstay.tenancy.database.connect import Connection, Row
 from mainstay.tenancy.holdings import live_claims
@@ -15,7 +15,7 @@ from mainstay.tenancy.worker.tools import Tools, short_transaction
 async def sweep(tools: Tools, workflows: Workflows) -> None:
     """Once round. Several workers may do so at a time."""
     tools.metrics.expired(len(await tasks.expire(tools.pool)))
-    for late in await tasks.late_results(tools.pool):
+    for late in await late_results.listed(tools.pool):
         await _deal_with(tools, workflows, late)
 
 
@@ -25,7 +25,7 @@ async def _deal_with(tools: Tools, workflows: Workflows, late: Row) -> None:
         row = await locked(tx, late["allocation_id"]) if late["allocation_id"] else None
         if row is not None and row["status"] in BEFORE_ACTIVE:
             return  # its own work has not seen yet that the task ran out
-        if not await tasks.late_result_handled(tx, late["task_id"]):
+        if not await late_results.handled(tx, late["task_id"]):
             return
         if row is None or not await _may_stand(tx, row, late):
             return

@@ -92,6 +92,24 @@ class TestLife:
 
         with_sim(spec(), scenario)
 
+    @pytest.mark.parametrize(("cluster", "held"), [("tenants", True), ("web", False)])
+    def test_a_drain_takes_all_of_its_grace_for_those_who_use_it(
+        self, cluster: str, held: bool
+    ) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            await sim.provider.configure(ConfigureRequest(name(), cluster))
+            await asyncio.sleep(1)
+            await sim.provider.drain(DrainRequest(name(), 10))
+            await asyncio.sleep(9)
+            now = (await sim.provider.get(GetRequest(name()))).state
+            assert now is (State.DRAINING if held else State.IDLE)
+            await asyncio.sleep(2)
+            assert (await sim.provider.get(GetRequest(name()))).state is State.IDLE
+
+        made = dataclasses.replace(spec(), holds_grace_of=frozenset({"tenants"}))
+        with_sim(made, scenario)
+
     @pytest.mark.parametrize(
         ("capacity", "state"),
         [

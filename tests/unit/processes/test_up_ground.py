@@ -1,0 +1,125 @@
+"""What is wrong with the ground of `mainstay up` is said in one line, before anything starts."""
+
+import errno
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from mainstay.config.up import UpConfig
+from mainstay.model.errors import Rejected
+from mainstay.processes.up_ground import (
+    DATABASE_BYTES,
+    OURS,
+    ROOM_BYTES,
+    free_ports,
+    lacking,
+    prepared,
+)
+from mainstay.processes.up_plan import USUAL_PORTS, Stage
+from mainstay.runtime.clock import SystemClock
+
+CONFIG = UpConfig(fleet=120, free_ports=True, tenancy=False)
+
+
+def refused(home: Path) -> str:
+    """What is said instead of a start."""
+    with pytest.raises(Rejected) as told, prepared(CONFIG, home, SystemClock(), reset=False):
+        raise AssertionError("it was begun")
+    assert "\n" not in told.value.message
+    return told.value.message
+
+
+def test_a_home_is_ours_while_it_is_used_and_then_anybodys(tmp_path: Path) -> None:
+    with prepared(CONFIG, tmp_path, SystemClock(), reset=False) as stage:
+        assert (tmp_path / "shard-a.toml").exists()
+        assert (tmp_path / "pki" / "ca.crt").exists()
+        assert stage.ports.keys() == USUAL_PORTS.keys()
+        assert "runs in" in refused(tmp_path)
+
+    with prepared(CONFIG, tmp_path, SystemClock(), reset=False):
+        pass
+
+
+def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
+    """`/dev/full` takes everything and keeps nothing, as a disk without room does."""
+    (tmp_path / "shard-b.toml").symlink_to("/dev/full")
+
+    told = refused(tmp_path)
+
+    assert told.startswith(f"cannot write {tmp_path / 'shard-b.toml'}: No space left on device;")
+    assert "MAINSTAY_HOME" in told
+
+
+def test_a_disk_with_little_room_is_refused_before_it_is_full(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    alone, both = ROOM_BYTES, ROOM_BYTES + DATABASE_BYTES
+    stages = [Stage(UpConfig(tenancy=tenancy), tmp_path, {}) for tenancy in (False, True)]
+
+    assert [bool(lacking(stage)) for stage in stages] == [free < alone, free < both]
+    assert lacking(stages[1], free=lambda _: both - 1) == (
+        f"{(both - 1) >> 20} MB are free at {tmp_path} and {both >> 20} MB are needed"
+    )
+    assert lacking(stages[0], free=lambda _: both - 1) == ""
+
+
+def test_a_missing_right_is_one_clear_line() -> None:
+    """Nobody makes folders in `/sys`, not even root."""
+    told = refused(Path("/sys/mainstay-home"))
+
+    assert told.startswith("cannot use /sys/mainstay-home: ")
+    assert "MAINSTAY_HOME" in told
+
+
+def test_a_folder_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert "Not a directory" in refused(tmp_path / "file" / "home")
+
+
+def test_an_error_that_is_not_the_disks_is_not_hidden(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OSError, match="no such device"),
+        prepared(CONFIG, tmp_path, SystemClock(), reset=False),
+    ):
+        raise OSError(errno.ENODEV, "no such device")
+
+
+def test_taken_ports_are_told_together(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = int(taken.getsockname()[1])
+        config = UpConfig(fleet=120, tenancy=False)
+        usual = {**free_ports(), "world": port, "coordinator": port}
+        with (
+            pytest.raises(Rejected) as told,
+            prepared(config, tmp_path, SystemClock(), reset=False, usual=usual),
+        ):
+            raise AssertionError("it was begun")
+
+    assert told.value.message == (
+        f"taken by another program: port {port} (world), {port} (coordinator); "
+        "stop it, or give --free-ports"
+    )
+
+
+def test_free_ports_are_all_different_and_those_of_the_world_follow_each_other() -> None:
+    ports = free_ports()
+
+    assert len(set(ports.values())) == len(ports) == len(USUAL_PORTS)
+    assert [ports[name] - ports["world"] for name in ("world-1", "world-2")] == [1, 2]
+
+
+def test_reset_removes_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("keep")
+    (tmp_path / "mainstay.toml").write_text("")
+    for name in OURS:
+        (tmp_path / name).write_text("go")
+
+    with prepared(CONFIG, tmp_path, SystemClock(), reset=True):
+        pass
+
+    made = {"pki", "shard-a.toml", "shard-b.toml", "up.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "mainstay.toml", *made}
