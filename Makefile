@@ -27,14 +27,14 @@ check: install-dev ## format, lint, types, import contracts, sizes: fast
 	@$(BIN)/pytest -q tests/architecture/test_sizes.py
 
 test: install-dev packages check docs ## pass all tests, from a fresh clone
-	@$(BIN)/pytest -q -n auto --dist worksteal
+	@$(BIN)/pytest -q -n 3 --dist worksteal
 
 unit: install-dev ## the pure tests only, in seconds
 	@$(BIN)/pytest -q -n auto tests/unit tests/property
 
 soak: install-dev ## the long random tests: twenty times the budget of `make test`
 	@MAINSTAY_SOAK=20 $(BIN)/pytest -q -n auto tests/property tests/simulation
-	@MAINSTAY_SOAK=5 $(BIN)/pytest -q -n auto tests/integration/coordinator
+	@MAINSTAY_SOAK=5 $(BIN)/pytest -q -n auto tests/integration/coordinator tests/integration/bridge
 
 bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json

@@ -44,7 +44,7 @@ from mainstay.wire.shard_view_client import RemoteShard
 from mainstay.wire.tls import Plaintext
 from mainstay.wire.transport import open_channel
 from postgres import database_on, pool_of
-from running import Home, Process, at_home, until
+from running import WITH_US, Home, Process, at_home, until
 
 TYPE: Final = "p5.48xlarge"
 GPU: Final = "nvidia.com/gpu"
@@ -98,7 +98,7 @@ class Stage:
         path = f"{outside.ROOT / 'src'}:{outside.ROOT / 'tests'}"
         with (self.home.path / f"program-{len(self.others)}.log").open("wb") as log:
             popen = subprocess.Popen(
-                [sys.executable, __file__, json.dumps(given)],
+                [*WITH_US, sys.executable, __file__, json.dumps(given)],
                 env=outside.environment(MAINSTAY_HOME=str(self.home.path), PYTHONPATH=path),
                 cwd=self.home.path,
                 stdout=log,

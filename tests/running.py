@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +17,15 @@ import outside
 from tree import BIN
 
 PATIENCE_S: Final = 60.0
+
+WITH_US: Final = (
+    sys.executable, "-I", "-S", "-c",
+    "import ctypes, os, sys\n"
+    "if sys.platform == 'linux':\n"
+    "    ctypes.CDLL(None).prctl(1, 9)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n",
+)  # fmt: skip
+"""Before a command: it dies when the worker does that has started it, whatever that died of."""
 
 
 @dataclass(slots=True)
@@ -76,7 +86,7 @@ class Home:
         log = self.path / f"{process}-{len(self.started)}.log"
         with log.open("wb") as stream:
             popen = subprocess.Popen(
-                [str(BIN / "mainstay"), *words],
+                [*WITH_US, str(BIN / "mainstay"), *words],
                 cwd=self.path,
                 env=outside.environment(MAINSTAY_HOME=str(self.path)),
                 stdin=subprocess.DEVNULL,

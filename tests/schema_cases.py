@@ -372,7 +372,7 @@ UNBREAKABLE: Final = frozenset({
     "claims_come_to_be_seen", "claims_are_seen_to_change", "claims_are_seen_to_go",
     "offers_come_to_be_seen", "offers_are_seen_to_change", "offers_are_seen_to_go",
     "nodes_are_seen_to_change", "skus_are_seen_to_change", "regions_are_seen_to_change",
-    "a_node_goes_offline_or_comes_back", "slots_are_ready",
+    "nodes_are_seen_to_come_and_go", "slots_are_ready", "slots_come_to_count",
 })  # fmt: skip
 """Uniques that stand inside a primary key: there for other tables to point at. And triggers that
-refuse nothing: they note which nodes have changed or were offline, and which slots are ready."""
+refuse nothing: they note which nodes have changed and which slots are ready."""

@@ -79,8 +79,9 @@ def _is_gone(folder: Path) -> bool:
     return not folder.exists()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
+    """Closed with the module: an event loop runs in this thread as long as it is open."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
         launched = driver.chromium.launch(

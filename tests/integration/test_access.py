@@ -69,6 +69,7 @@ MAY: Final[Mapping[str, frozenset[str]]] = {
     SHARD_VIEW + "Controls": READERS,
     SHARD_VIEW + "Summary": READERS,
     SHARD_VIEW + "Money": READERS,
+    SHARD_VIEW + "Groups": READERS,
     SHARD_VIEW + "Explain": READERS,
     SHARD_VIEW + "WhatIf": READERS,
     SHARD_CONTROL + "SetControl": ADMINS,

@@ -79,18 +79,37 @@ class Fair:
         return self.hands != before
 
     def given(self, hands: Hands, machine: Machine, taker: int) -> Hands | None:
-        """The hands in which all is then, if the giver can do without."""
+        """The hands in which all is then, if the giver can do without any of what is asked for."""
         giver = hands[machine.id]
         assert giver is not None
         self.deaf.add(giver)
-        hands = self.with_left_overs({**hands, machine.id: taker}, giver)
+        asked = self.asked_for(hands, machine, taker)
+        hands = self.with_left_overs({**hands, **dict.fromkeys(asked, taker)}, giver)
         while self.missing(hands, giver):
             more = self.next_for(hands, giver)
             if more is None:
-                return None
+                break
             hands = self.given(hands, more, giver) or hands
+        while asked and self.missing(hands, giver):
+            hands = {**hands, asked.pop(): giver}
+        if not asked:
+            return None
         self.deaf.discard(giver)
         return hands
+
+    def asked_for(self, hands: Hands, first: Machine, taker: int) -> list[str]:
+        """Those of the same shape and holder, the last one first, as long as each contributes."""
+        asked: list[str] = []
+        row, giver = self.rows[taker], hands[first.id]
+        shape = (first.profile, first.allocatable)
+        for machine in filter(is_bound, reversed(self.machines)):
+            alike = (machine.profile, machine.allocatable) == shape
+            if alike and hands.get(machine.id) == giver:
+                if not contributes(row, self.missing(hands, taker), machine):
+                    break
+                hands = {**hands, machine.id: taker}
+                asked.append(machine.id)
+        return asked
 
     def with_left_overs(self, hands: Hands, place: int) -> Hands:
         row = self.rows[place]

@@ -30,8 +30,8 @@ from oracles.plain_demand import assigned_ref
 from oracles.plain_engine import PlainPlan, plain_decide
 
 POLICY: Final = Policy()
-DRAWN: Final = 250
-SEEDED: Final = 2_000
+DRAWN: Final = 120
+SEEDED: Final = 1_200
 AWKWARD: Final = 300
 
 

@@ -197,13 +197,16 @@ class TestWhereARiseCosts:
 
         self.assert_costs(world_of(machines, [need, rival]), need, priority=11)
 
-    def test_above_a_gang_whose_surplus_is_its_own_until_its_level_is_done(self) -> None:
+    def test_not_above_a_gang_whose_surplus_is_exchanged(self) -> None:
+        """A gang's surplus is its own until its level is done; ADR-0048 opens it to others."""
         same = (Requirement(ZONE_KEY, Operator.SAME),)
         need, gang = wanting(4, priority=5), wanting(8, priority=10, requirements=same)
         own = dataclasses.replace(serving(gang), priority=1_000)
         machines = [having(name, 4, State.CONFIGURED, assignment=own) for name in "abc"]
 
-        self.assert_costs(world_of(machines, [need, gang], heard=()), need, priority=11)
+        world, risen = with_priority(world_of(machines, [need, gang], heard=()), need, 11)
+
+        assert missing(decided(world), risen.ref) == {}
 
     def test_under_a_quota_which_counts_machines_and_not_what_they_hold(self) -> None:
         need, rival = wanting(8, priority=5), wanting(4, priority=10, cluster="other")

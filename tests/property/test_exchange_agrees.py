@@ -91,6 +91,53 @@ def a_prize(rng: random.Random, number: int, needs: list[Need]) -> Machine:
     )
 
 
+def alike(seed: int) -> World:
+    """Few kinds of machines and many of each, so that many change hands at once."""
+    rng = random.Random(seed)
+    needs = []
+    for priority in (100, 50, 10)[: rng.randint(2, 3)]:
+        types = tuple(sorted(rng.sample(("a", "c", "e"), k=rng.randint(1, 2))))
+        only = Requirement(INSTANCE_TYPE_KEY, Operator.IN, types)
+        wants = {GPU: rng.randint(4, 16)}
+        needs.append(need(wants=wants, unit={GPU: 1}, priority=priority, requires=(only,)))
+    machines = []
+    for lot in range(rng.randint(3, 5)):
+        kind, owner = rng.choice(("a", "c", "e")), rng.choice(needs)
+        state = rng.choice((State.CONFIGURED, State.CONFIGURED, State.CREATING, State.SPECULATIVE))
+        machines += [
+            machine(
+                f"m-{lot}-{number}",
+                state,
+                type=kind,
+                has=Resources({GPU: str(TYPES[kind])}),
+                price=rng.choice((1.0, 1.0, 2.0)) + lot % 2,
+                ref=None if state is State.SPECULATIVE else owner.ref,
+            )
+            for number in range(rng.randint(2, 8))
+        ]
+    return world_of(machines, needs)
+
+
+@pytest.mark.usefixtures("loops")
+def test_many_alike_are_exchanged_as_the_oracle_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+    asked_for = Fair.asked_for
+
+    def spied(fair: Fair, hands: Hands, first: Machine, taker: int) -> list[str]:
+        asked = asked_for(fair, hands, first, taker)
+        seen["several"] += len(asked) > 1
+        return asked
+
+    monkeypatch.setattr(Fair, "asked_for", spied)
+    for seed in range(outside.examples(CROWDS)):
+        world = alike(seed)
+        plain = plainly(world)
+        seen.update(plain.notes & {"exchanged"})
+        assert told(really(world)) == told(plain), f"seed {seed}"
+
+    assert min(seen["several"], seen["exchanged"]) > 3
+
+
 def told(plan: PlainPlan) -> list[object]:
     rows = [(u.need.ref, u.deficit, u.unresolved, u.reason) for u in plan.unsatisfied]
     return [list(plan.actions), plan.claimed_ids(), rows, plan.shortfalls]

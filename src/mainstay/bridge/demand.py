@@ -134,20 +134,26 @@ def reach(ours: Sequence[Standing], wanted: int) -> int:
     usable ones as are wanted: else it would keep one that serves nobody and give back the one that
     came in its place.
 
-    It keeps the cheapest, then those with the highest penalty, then the first by id. A machine
-    whose price is not known may come anywhere: then all are kept while one is wanted.
+    It keeps the cheapest, then those with the highest penalty, then the first by id. One whose
+    price is not known may come anywhere: all are kept if it is held, or if those with a price are
+    not enough; else it may take the place of another.
     """
     if not wanted:
         return 0
-    if any(each.price_per_hour is None for each in ours):
-        return len(ours)
+    unpriced = [each for each in ours if each.price_per_hour is None]
     kept = sorted(
-        ours,
+        (each for each in ours if each.price_per_hour is not None),
         key=lambda one: (one.price_per_hour, -one.reclamation_penalty_dollars, one.machine),
     )
     held = [place for place, one in enumerate(kept, start=1) if one.priority is not None]
     usable = [place for place, one in enumerate(kept, start=1) if one.usable][:wanted]
-    return max((*held, *usable), default=0)
+    if unpriced and len(usable) < wanted:
+        return len(ours)
+    if any(each.priority is not None for each in unpriced):
+        return len(ours)
+    last_held = held[-1] + len(unpriced) if held else 0
+    last_usable = usable[-1] + sum(not each.usable for each in unpriced) if usable else 0
+    return max(last_held, last_usable)
 
 
 def _nodes_for(kind: Kind, waiting: Sequence[Waiting]) -> Iterator[_Row]:

@@ -34,6 +34,14 @@ Provider = Annotated[str, typer.Argument(metavar="PROVIDER", help="Its name.")]
 Region = Annotated[str, typer.Argument(metavar="REGION", help="Where.")]
 Most = Annotated[int, typer.Argument(metavar="N", min=0, help="How many machines at most.")]
 
+FORGET_WAITING = Option(
+    "forget_waiting",
+    bool,
+    "Also free what waits for machines that nobody has: there are none.",
+    False,
+    ("--forget-waiting",),
+)
+
 
 @domain_app.callback()
 def domain() -> None:
@@ -95,14 +103,14 @@ def clear() -> None:
 
 
 @set_app.command("cluster")
-@takes(coordinators.REASON, *coordinators.SERVER)
+@takes(FORGET_WAITING, coordinators.REASON, *coordinators.SERVER)
 def set_cluster(cluster: Cluster, most: Most, **given: Any) -> int:
     """Machines that a cluster may hold."""
     return _set(given, SetQuotaRequest(kind=QuotaKind.CLUSTER, name=cluster, entitled=most))
 
 
 @set_app.command("place")
-@takes(coordinators.REASON, *coordinators.SERVER)
+@takes(FORGET_WAITING, coordinators.REASON, *coordinators.SERVER)
 def set_place(provider: Provider, region: Region, most: Most, **given: Any) -> int:
     """Machines of a provider in a region; slots that nothing runs on do not count."""
     request = SetQuotaRequest(kind=QuotaKind.PLACE, name=provider, region=region, entitled=most)
@@ -152,7 +160,9 @@ def remove(
 
 
 def _set(given: dict[str, Any], request: SetQuotaRequest) -> int:
-    signed = dataclasses.replace(request, reason=given["reason"], by=who())
+    signed = dataclasses.replace(
+        request, reason=given["reason"], by=who(), forget_waiting=given["forget_waiting"]
+    )
     return _done(given, _named(request), lambda asked: asked.set_quota(signed))
 
 

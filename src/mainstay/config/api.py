@@ -107,7 +107,7 @@ class ApiConfig:
             "api.oidc_issuer needs api.oidc_jwks, the file or the URL of its keys",
         )
         require(
-            not self.oidc_jwks.startswith("http://") or is_here(self.oidc_jwks),
+            self.oidc_jwks.partition(":")[0].lower() != "http" or is_here(self.oidc_jwks),
             f"api.oidc_jwks must be https:// unless it is on loopback: {self.oidc_jwks[:120]}",
         )
 

@@ -170,16 +170,19 @@ def domains(intake: Intake) -> Iterator[Change]:
     fleet, report = intake.fleet, intake.report
     yield from _unowned(intake)
     yield from _contested(intake)
-    for domain in sorted({*fleet.domains_of(report.shard)} - {*report.domains}):
-        if fleet.domains[domain].state is not DomainState.HELD:
-            continue
+    lost = [
+        domain
+        for domain in sorted({*fleet.domains_of(report.shard)} - {*report.domains})
+        if fleet.domains[domain].state is DomainState.HELD
+    ]
+    for domain in lost:
         draft = intake.begin()
         if report.takes_all:
             commands.assign(draft, domain, report.shard, intake.now_ns)
         else:
             draft.delete(keys.domain(domain))
-            held = quotas.held_by(report)
-            quotas.everything_waits(draft, domain, giver=report.shard, still_held=held)
+            held, where = quotas.held_by(report), domain if len(lost) == 1 else None
+            quotas.everything_waits(draft, where, giver=report.shard, still_held=held)
             what = f"it was {report.shard}'s, which does not have it"
             intake.differ(ConflictKind.UNOWNED, shown(domain), report.shard, what, until=domain)
         yield draft.change()

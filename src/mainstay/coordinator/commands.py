@@ -97,9 +97,9 @@ def held(shard: ShardId) -> DomainRecord:
     return DomainRecord(shard=shard, state=DomainState.HELD)
 
 
-def set_quota(fleet: Fleet, of: QuotaOf, entitled: int) -> Change:
-    """Say how much all shards together may hold. Said once more, what waits for machines that
-    nobody has is free: there are none.
+def set_quota(fleet: Fleet, of: QuotaOf, entitled: int, *, forget_waiting: bool = False) -> Change:
+    """Say how much all shards together may hold. `forget_waiting`: and what waits for machines that
+    nobody has is free, since there are none.
     """
     if not of.name or (of.kind is QuotaKind.CLUSTER and of.region):
         raise Rejected(f"not a quota: {of.kind} {of.name!r} {of.region!r}")
@@ -107,7 +107,7 @@ def set_quota(fleet: Fleet, of: QuotaOf, entitled: int) -> Change:
         raise Rejected(f"an entitlement must be from 0 to {ENTITLED_MAX}: {entitled}")
     standing = fleet.quotas.get(of)
     after = replace(standing or QuotaRecord(entitled=entitled), entitled=entitled)
-    if after == standing:
+    if forget_waiting:
         after = replace(after, waiting={})
     if after == standing:
         return NOTHING

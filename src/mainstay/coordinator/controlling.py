@@ -50,7 +50,12 @@ class Controlling:
     async def set_quota(self, request: c.SetQuotaRequest) -> c.CoordinatorDone:
         """Entitle a cluster, or a provider in a region."""
         of = _quota_of(request)
-        await self._carried(request, lambda fleet: commands.set_quota(fleet, of, request.entitled))
+        await self._carried(
+            request,
+            lambda fleet: commands.set_quota(
+                fleet, of, request.entitled, forget_waiting=request.forget_waiting
+            ),
+        )
         return self._done(
             f"All shards together may hold {request.entitled}; each hears its part with its next"
             " report. What is held already is not taken away while it is used."

@@ -176,12 +176,16 @@ def wait_with(
 
 
 def everything_waits(
-    draft: Draft, domain: Domain, *, giver: ShardId, still_held: Mapping[QuotaOf, int]
+    draft: Draft, domain: Domain | None, *, giver: ShardId, still_held: Mapping[QuotaOf, int]
 ) -> None:
-    """A shard has lost a domain, and nobody knows with how much: all that it holds less waits."""
+    """A shard has lost a domain, and nobody knows with how much: all that it holds less waits,
+    except what is kept for machines that it has not taken yet. None: it has lost several.
+    """
     places = [of for of in draft.fleet.quotas if of.kind is QuotaKind.PLACE and of in still_held]
+    kept = reserved(draft.fleet, giver)
+    has = {of: still_held[of] + kept.get(of, 0) for of in places}
     moved = [QuotaMoved(of, draft.fleet.quotas[of].granted.get(giver, 0)) for of in places]
-    wait_with(draft, moved, domain, giver=giver, still_held=still_held)
+    wait_with(draft, moved, domain, giver=giver, still_held=has)
 
 
 def come_with(draft: Draft, domain: Domain, to: ShardId) -> tuple[QuotaMoved, ...]:

@@ -56,6 +56,8 @@ class SetQuotaRequest:
     entitled: int = 0
     reason: str = ""
     by: str = ""
+    forget_waiting: bool = False
+    """Whether what waits for machines that nobody has is free again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

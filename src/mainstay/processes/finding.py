@@ -94,11 +94,13 @@ def _named(where: Where, address: str) -> Server:
 def find_api(where: Where) -> str:
     """The URL of an API, in the same order; what runs here is one database, so any of them.
 
-    Without any, the usual address: it may run where it cannot tell us.
+    Without any, the usual address: it may run where it cannot tell us. A context that was not asked
+    for by name may be about other servers only.
     """
     if named := where.server or where.environment.get(SERVER_VARIABLE, ""):
         return named
-    if (chosen := _table(where)) is not None:
+    chosen = _table(where)
+    if chosen is not None and (where.context or where.process in chosen[1]):
         return _said(where, *chosen, "http://HOST:PORT")
     running = [_address(facts) for facts in _announced(where)]
     return running[0] if running else DEFAULT_API

@@ -40,6 +40,7 @@ class Event(StrEnum):
     MACHINE_GIVEN = "machine_given"
     MACHINE_TAKEN = "machine_taken"
     MACHINE_STRAYED = "machine_strayed"
+    STRAYS_NOT_TOLD = "strays_not_told"
     MACHINE_PROMISED = "machine_promised"
     DOMAIN_ASSIGNED = "domain_assigned"
     DOMAIN_UNASSIGNED = "domain_unassigned"
@@ -167,6 +168,12 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
             L.INFO,
             "machines_strayed",
             "Machines kept until they are free, although their domain is another shard's.",
+            audited=True,
+        ),
+        Event.STRAYS_NOT_TOLD: EventRule(
+            L.ERROR,
+            "strays_not_told",
+            "Machines in domains of other shards that could not be reported: there were too many.",
             audited=True,
         ),
         Event.MACHINE_PROMISED: EventRule(

@@ -6,6 +6,7 @@ is read beside the loop, one at a time of each cluster, the newest only.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -256,8 +257,13 @@ class Sessions:
     def __contains__(self, cluster: ClusterId) -> bool:
         return cluster in self._sessions
 
+    def connected(self) -> frozenset[ClusterId]:
+        """The names of the clusters that are connected, and nothing else of them."""
+        return frozenset(self._sessions)
+
     def facts(self) -> tuple[SessionFacts, ...]:
         """Every connected cluster, in order of their ids."""
+        pending = Counter(ask.frame.cluster for ask in self._asks.values())
         return tuple(
             SessionFacts(
                 cluster=cluster,
@@ -265,7 +271,7 @@ class Sessions:
                 protocol_version=session.hello.protocol_version,
                 rollups=session.rollups,
                 waiting_frames=len(session.outbox),
-                bootstraps_pending=len(self._asks_of(cluster)),
+                bootstraps_pending=pending[cluster],
             )
             for cluster, session in sorted(self._sessions.items())
         )

@@ -7,7 +7,7 @@ first one come back after its death.
 
 import asyncio
 import datetime as dt
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import replace
 from random import Random
 from typing import Final, NoReturn
@@ -29,6 +29,9 @@ SKEW_S: Final = 60.0
 WAIT_S: Final = 25.0
 AT_ONCE: Final = 8
 """Tasks at a time; those of one allocation follow one another."""
+
+REFUSED_MAX: Final = 64
+"""Of so many we say that we have them: a poll has room for no more than some hundreds."""
 
 PAUSE_S: Final = 0.1
 PAUSE_MAX_S: Final = 5.0
@@ -54,6 +57,9 @@ class SimulatedAgent:
         self._resumed = False
         self._holds: set[str] = set()
         """What came and was not reported yet."""
+
+        self._refused: deque[str] = deque(maxlen=REFUSED_MAX)
+        """Whose results nobody takes: they would be refused again."""
 
         self.contradicted: MainstayError | None = None
         """How a contradiction was answered."""
@@ -122,7 +128,7 @@ class SimulatedAgent:
         while True:
             try:
                 await self._come_back()
-                holds = frozenset(self._holds)
+                holds = frozenset(self._holds).union(self._refused)
                 envelope = await self._api.wait(self._node, wait_s=WAIT_S, holds=holds)
             except Unavailable:
                 failures += 1
@@ -205,6 +211,7 @@ class SimulatedAgent:
                     self.host.clear(allocation)
             except (Fenced, Rejected) as error:  # not ours to say: what was done stays as it is
                 self.contradicted = error
+                self._refused.append(str(envelope["task_id"]))
             return
 
     async def _say(self, task: str, result: TaskResult, faults: Faults) -> None:

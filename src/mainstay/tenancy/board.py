@@ -11,12 +11,12 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from mainstay.tenancy import candidates
-from mainstay.tenancy.database.connect import Pool, Row, at_once
+from mainstay.tenancy.database.connect import Pool, at_once
 from mainstay.tenancy.placement.board import Board
 
 KNOWN_S: Final = 300.0
-"""A board that was not read for so long is read from the beginning: changes are not kept for
-ever."""
+"""So often a board is read from the beginning: changes are not kept for ever, and a database that
+took another's place may lack some that were seen."""
 
 KEPT_S: Final = 2 * KNOWN_S
 """So long changes are kept at least."""
@@ -28,7 +28,7 @@ class LiveBoard:
     def __init__(self) -> None:
         self._board: Board | None = None
         self._snapshot = ""
-        self._read_at = dt.datetime.min.replace(tzinfo=dt.UTC)
+        self._full_at = dt.datetime.min.replace(tzinfo=dt.UTC)
         self._reading = asyncio.Lock()
         self._begun = 0
         self._ended = 0
@@ -49,15 +49,16 @@ class LiveBoard:
         rows = await at_once(pool, candidates.CHANGED, {"since": self._snapshot})
         read_at: dt.datetime = rows[0]["read_at"]
         names = {row["changed"] for row in rows} - {None}
-        too_old = (read_at - self._read_at).total_seconds() > KNOWN_S
-        if too_old or candidates.ALL in names:
+        is_fresh = 0 <= (read_at - self._full_at).total_seconds() <= KNOWN_S
+        went_back = _oldest(rows[0]["snapshot"]) < _oldest(self._snapshot)
+        if not is_fresh or went_back or candidates.ALL in names:
             return await self._anew(pool)
         open_now = candidates.views([row for row in rows if row["id"] is not None])
         for name in names - {node.id for node in open_now}:
             self._board.drop(name)
         for node in open_now:
             self._board.put(node)
-        self._reached(rows[0])
+        self._snapshot = rows[0]["snapshot"]
         return self._board
 
     async def _anew(self, pool: Pool) -> Board:
@@ -65,11 +66,13 @@ class LiveBoard:
         rows = await at_once(pool, candidates.ALL_NODES)
         known = candidates.catalogue_of(await at_once(pool, candidates.CATALOGUE))
         board = Board(known, candidates.views([row for row in rows if row["id"] is not None]))
-        self._reached(rows[0])
+        self._snapshot, self._full_at = rows[0]["snapshot"], rows[0]["read_at"]
         return board
 
-    def _reached(self, row: Row) -> None:
-        self._snapshot, self._read_at = row["snapshot"], row["read_at"]
+
+def _oldest(snapshot: str) -> int:
+    """The oldest transaction that ran at a snapshot; it falls only if transactions were lost."""
+    return int(snapshot.partition(":")[0])
 
 
 _BOARDS: Final[WeakKeyDictionary[Pool, LiveBoard]] = WeakKeyDictionary()

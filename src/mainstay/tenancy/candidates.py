@@ -109,11 +109,6 @@ async def everything(tx: Connection) -> list[NodeView]:
     return views(await (await tx.execute(EVERYTHING)).fetchall())
 
 
-async def alone(tx: Connection, node: str) -> NodeView | None:
-    """One node, whose row the caller has locked; None if it is not open any more."""
-    return only(await (await tx.execute(ALONE, {"node": node})).fetchall())
-
-
 async def select_kept(tx: Connection) -> Cursor:
     """Ask for the node whose name the transaction keeps, if it keeps one."""
     return await tx.execute(_KEPT)

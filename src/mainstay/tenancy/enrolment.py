@@ -168,35 +168,50 @@ async def _take_over(tx: Connection, node: str, fingerprint: str) -> None:
 
 
 async def seen(tx: Connection, node: str) -> None:
-    """The agent called: a node that was enrolling or offline is open again.
+    """The agent called: a node that was enrolling or offline is open again, and is paid for again.
 
     Never waits for somebody who has the node locked; the next call will do.
     """
-    await tx.execute(
+    written = await tx.execute(
         """
         update nodes set last_seen_at = clock_timestamp(),
             status = case when status in ('enrolling', 'offline') then 'active' else status end
         where id = (
             select id from nodes
             where id = %s and (status in ('enrolling', 'offline') or last_seen_at is null
-                or last_seen_at < clock_timestamp() - make_interval(secs => %s))
+                or last_seen_at < clock_timestamp() - make_interval(secs => %s)
+                or exists (select from node_outages
+                           where node_id = nodes.id and ended_at is null))
             for no key update skip locked)
         """,
         [node, SEEN_EVERY_S],
     )
+    if written.rowcount:
+        await tx.execute("select outage_ends(%s)", [node])
 
 
 async def mark_offline(pool: Pool, *, silent_s: float) -> list[Row]:
-    """Nodes that have said nothing for so long get no new allocations; those they have stay."""
+    """Nodes that have said nothing for so long get no new allocations; those they have stay.
+
+    From now on nobody pays for them, nor for those that somebody has closed. A node that somebody
+    has locked is left for the next time.
+    """
     async with transaction(pool) as tx:
         found = await tx.execute(
-            """update nodes set status = 'offline'
-               where status = 'active'
+            """select id, last_seen_at from nodes
+               where (status = 'active' or (status in ('draining', 'quarantined') and not exists (
+                         select from node_outages where node_id = nodes.id and ended_at is null)))
                  and last_seen_at < clock_timestamp() - make_interval(secs => %s)
-               returning id, last_seen_at""",
+               order by id for no key update skip locked""",
             [silent_s],
         )
-        return await found.fetchall()
+        silent = await found.fetchall()
+        names = [row["id"] for row in silent]
+        await tx.execute(
+            "update nodes set status = 'offline' where id = any(%s) and status = 'active'", [names]
+        )
+        await tx.execute("select outage_begins(id) from unnest(%s::text[]) as id", [names])
+        return silent
 
 
 def _not_this_node(node: str) -> NotThisNode:

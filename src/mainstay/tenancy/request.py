@@ -172,6 +172,10 @@ class _Full(Exception):
         self.node = node
 
 
+class _Busy(Exception):
+    """Others hold every node that would do."""
+
+
 async def _at_once(trial: _Trial, choices: list[Choice]) -> Row | None:
     """The first of the best nodes that still has the very slots that were seen, in one statement.
 
@@ -214,7 +218,7 @@ ALLOCATE: Final = """
 async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
     """The first node that, locked and read again, has room: those nobody holds before the others.
 
-    None: all of them have filled up meanwhile.
+    None: all of them have filled up meanwhile, or others hold them all.
     """
     left = list(nodes)
     for tried in range(min(len(nodes), NODES_PER_ROUND_MAX)):
@@ -224,7 +228,16 @@ async def _first_that_holds(trial: _Trial, nodes: list[str]) -> Row | None:
             return await _on_one_of(trial, left)
         except _Full as full:
             left.remove(full.node)
+        except _Busy:
+            await _let_go(trial.pool, left[0])
+            return None
     return None
+
+
+async def _let_go(pool: Pool, node: str) -> None:
+    """Wait until nobody holds a node, while holding nothing."""
+    async with transaction(pool) as tx:
+        await tx.execute("select from nodes where id = %s for share", [node])
 
 
 async def _on_one_of(trial: _Trial, nodes: list[str]) -> Row:
@@ -264,7 +277,7 @@ async def _locked(
     """The account, held still, and the first of the nodes that nobody holds, as it is now.
 
     A balance that runs out now is waited for. The account is held before the node is, so that
-    nobody else's request waits for this tenant's bill.
+    nobody else's request waits for this tenant's bill; so no node is waited for here.
     """
     await tx.execute(HOLD_ACCOUNT, [order.project])
     facts = await tx.execute(FACTS, _names(order))
@@ -273,10 +286,7 @@ async def _locked(
     account = str(_check(await facts.fetchone(), order)["account"])
     if (taken := await free.fetchone()) is not None:
         return account, taken["id"], candidates.only(await read.fetchall())
-    waited = await tx.execute("select id from nodes where id = %s for update", [nodes[0]])
-    if await waited.fetchone() is None:
-        raise _Full(nodes[0])
-    return account, nodes[0], await candidates.alone(tx, nodes[0])
+    raise _Busy
 
 
 CREATED: Final = next(edge for edge in EDGES if edge.old is None)

@@ -26,6 +26,9 @@ from mainstay.tenancy.work import TaskResult, TaskType
 WAIT_MAX_S: Final = 25.0
 """As long as one long poll may last; a proxy in between would give up soon after."""
 
+LOST_S: Final = 5.0
+"""What was handed out a moment ago may still be on its way, or its result may be."""
+
 SWEEP_MAX: Final = 1000
 RESULT_BYTES_MAX: Final = 256 * 1024
 ENDED: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.EXPIRED})
@@ -168,7 +171,7 @@ _CLAIM: Final = """
         where node_id = %(node)s and status in ('queued', 'dispatched')
             and expires_at > clock_timestamp()
             and (status = 'queued' or (claimed_by_fingerprint = any(%(ours)s)
-                and dispatched_at < %(asked_at)s and id <> all(%(holds)s)))
+                and dispatched_at < %(lost_at)s and id <> all(%(holds)s)))
         order by created_at, id limit 1 for update skip locked
     ), caller as (
         select id from nodes where id = (select node_id from task)
@@ -187,8 +190,8 @@ class Poll:
 
     wait_s: float
     holds: frozenset[str] | None = None
-    """Tasks that it has. What it was given before this poll and does not name got lost on the way:
-    it is offered again. None: it does not say, and nothing is."""
+    """Tasks that it has. What it was given some time before this poll and does not name got lost on
+    the way: it is offered again. None: it does not say, and nothing is."""
 
     is_gone: Callable[[], Awaitable[bool]] | None = None
     """Whether nobody is there any more to take an answer."""
@@ -221,11 +224,12 @@ async def claim_for(
         ours = await enrolment.identify(tx, node, fingerprint)
         await enrolment.seen(tx, node)
         now = await (await tx.execute("select clock_timestamp() as at")).fetchone()
+        assert now is not None
     values = {
         "node": node,
         "fingerprint": fingerprint,
         "ours": ours,
-        "asked_at": None if poll.holds is None or now is None else now["at"],
+        "lost_at": None if poll.holds is None else now["at"] - dt.timedelta(seconds=LOST_S),
         "holds": sorted(poll.holds or ()),
     }
     clock = clock or SystemClock()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mainstay.tenancy.database.connect import Row
-from mainstay.tenancy.states import EDGES, TaskStatus
+from mainstay.tenancy.states import EDGES, Actor, TaskStatus
 
 _NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -34,26 +34,32 @@ class Moment:
     detail: str = ""
 
 
-def timeline(row: Row, claims: Sequence[Row], tasks: Sequence[Row]) -> tuple[Moment, ...]:
-    """The moments in order. Those of one instant stay in the order in which they are caused."""
-    moments = [*_lifecycle(row, claims), *_tasks(tasks)]
+def timeline(
+    row: Row, claims: Sequence[Row], tasks: Sequence[Row], *, taken: str = ""
+) -> tuple[Moment, ...]:
+    """The moments in order. Those of one instant stay in the order in which they are caused.
+
+    `taken` is why its machine was taken back, if it was.
+    """
+    moments = [*_lifecycle(row, claims, taken), *_tasks(tasks)]
     return tuple(sorted(moments, key=lambda moment: moment.at))
 
 
-def _lifecycle(row: Row, claims: Sequence[Row]) -> Iterator[Moment]:
+def _lifecycle(row: Row, claims: Sequence[Row], taken: str) -> Iterator[Moment]:
     for column, what in _NAMES.items():
         if row[column] is not None:
-            yield Moment(row[column], what, "lifecycle", _detail(row, what))
+            yield Moment(row[column], what, "lifecycle", _detail(row, what, taken))
         if column == "created_at" and claims:
             at = min(claim["created_at"] for claim in claims)
             yield Moment(at, "placement_reserved", "lifecycle", row["node_id"])
 
 
-def _detail(row: Row, what: str) -> str:
+def _detail(row: Row, what: str, taken: str) -> str:
     if what in {"failed", "release_failed"} and row["failure_reason"]:
         return str(row["failure_reason"])
     if what == "releasing" and row["release_initiator"] and row["release_attempt"] == 1:
-        return f"asked for by {row['release_initiator']}"
+        why = f": {taken}" if taken and row["release_initiator"] == Actor.ADMIN else ""
+        return f"asked for by {row['release_initiator']}{why}"
     return ""
 
 

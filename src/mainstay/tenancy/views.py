@@ -85,6 +85,11 @@ _CLAIMS: Final = """
     where claims.allocation_id = %s order by claims.id
 """
 
+_TAKEN: Final = """
+    select reason from bridge_nodes where node_id = %(node_id)s and closed_at <= %(releasing_at)s
+"""
+"""Why the machine under it was taken back, if it was before its release."""
+
 
 async def show(pool: Pool, allocation: str, *, project: str | None) -> Shown:
     """One allocation; another project's does not exist."""
@@ -99,11 +104,14 @@ async def show(pool: Pool, allocation: str, *, project: str | None) -> Shown:
             "select * from node_tasks where allocation_id = %s order by created_at, id",
             [allocation],
         )
+        taken = await (await tx.execute(_TAKEN, row)).fetchone()
         return Shown(
             row,
             tuple(claims),
             tuple(key["ssh_key_id"] for key in await keys.fetchall()),
-            timeline(row, claims, await tasks.fetchall()),
+            timeline(
+                row, claims, await tasks.fetchall(), taken="" if taken is None else taken["reason"]
+            ),
         )
 
 

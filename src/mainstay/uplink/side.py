@@ -17,7 +17,7 @@ from mainstay.model.coordination import (
     Stray,
     UnassignDomain,
 )
-from mainstay.model.ids import MachineId, ShardId
+from mainstay.model.ids import ShardId
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.answers.live import LiveShard
@@ -26,6 +26,7 @@ from mainstay.shard.ownership import report as figures
 from mainstay.shard.ownership.holder import Holder
 from mainstay.shard.ownership.owned import Owned
 from mainstay.shard.ownership.quota import HeldQuota
+from mainstay.shard.ownership.strays import Told
 from mainstay.uplink.ports import Measured
 
 NANOS: Final = 1_000_000_000
@@ -41,7 +42,7 @@ class _Named(NamedTuple):
     owned: Owned
     strays: tuple[Stray, ...]
     away: tuple[Handed, ...]
-    told: frozenset[MachineId]
+    told: Told
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,8 +66,8 @@ class LiveSide:
     _named: "_Named | None" = field(default=None, init=False)
     """What the last report named, as long as nothing changes."""
 
-    _told: frozenset[MachineId] = field(default=frozenset(), init=False)
-    """The strays that the last report named which was answered."""
+    _told: Told = field(default=frozenset(), init=False)
+    """The strays that the last report named which was answered, and where they lay."""
 
     _moved: Mapping[QuotaOf, int] = field(default_factory=dict, init=False)
     """What quota had gone with machines at the last report: an answer knows of no more."""
@@ -104,7 +105,10 @@ class LiveSide:
         owned = self.holder.owned
         if self._named is None or self._named.owned is not owned:
             self._named = _Named(
-                owned, figures.strays(owned), figures.away(owned), frozenset(owned.here)
+                owned,
+                figures.strays(owned),
+                figures.away(owned),
+                frozenset((name, stray.domain) for name, stray in owned.here.items()),
             )
         self._moved = self.quota.moved
         return ShardReport(
@@ -116,7 +120,7 @@ class LiveSide:
             address=self.address,
             can_hand_over=True,
             term_seen=owned.term,
-            clusters=tuple(sorted(session.cluster for session in self.live.sessions())),
+            clusters=tuple(sorted(self.live.connected())),
             takes_all=owned.domains is None,
             domains=figures.domains(owned),
             strays=self._named.strays,

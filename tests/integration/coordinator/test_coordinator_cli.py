@@ -13,7 +13,14 @@ import yaml
 import outside
 from mainstay.bench.fleet_shards import KEY, SimulatedShard, heavy
 from mainstay.cli import exits, main
-from mainstay.model.coordination import Domain, ReportAck, ShardReport
+from mainstay.model.coordination import (
+    Domain,
+    QuotaKind,
+    QuotaLine,
+    QuotaOf,
+    ReportAck,
+    ShardReport,
+)
 from mainstay.model.coordinator_views import ShardQuery, StandingQuery
 from mainstay.model.errors import Unavailable
 from mainstay.wire.coordinator_client import RemoteCoordinator
@@ -289,8 +296,15 @@ class TestRebalance:
 
 
 class TestShards:
+    QUOTA: Final = "quota set place cloud zone-1 7"
+
     def test_a_removed_shard_is_gone_with_all_it_had(self, home: Home, capsys: Captured) -> None:
-        Fleet(started(home)).report()
+        """Its quota waits for its machines, until somebody says that there are none."""
+        fleet = Fleet(started(home))
+        fleet.report()
+        assert said(self.QUOTA, capsys)[0] == exits.DONE
+        of = QuotaOf(QuotaKind.PLACE, "cloud", "zone-1")
+        fleet.report(fleet.b, quota=(QuotaLine(of, 0, 0, 5),))
         code, _, err = said("shards remove b", capsys)
         assert code == exits.WRONG_USAGE
         assert "--yes" in err
@@ -302,6 +316,11 @@ class TestShards:
         assert (code, out.startswith("Removed shard b;")) == (exits.DONE, True)
         assert [row["id"] for row in document("get shards", capsys)] == ["a"]
         assert document("get domains --shard b", capsys) == []
+
+        assert said(self.QUOTA, capsys)[0] == exits.DONE
+        assert table("get quotas", capsys)[0][3:6] == ["7", "5", "2"]
+        assert said(f"{self.QUOTA} --forget-waiting", capsys)[0] == exits.DONE
+        assert table("get quotas", capsys)[0][3:6] == ["7", "0", "7"]
 
     def test_an_unbound_cluster_is_bound_by_the_next_report(
         self, busy: Fleet, capsys: Captured

@@ -8,7 +8,7 @@ import asyncio
 import psycopg
 import pytest
 
-from mainstay.tenancy import board, candidates
+from mainstay.tenancy import board, candidates, enrolment
 from mainstay.tenancy.database.connect import Pool, transaction
 from mainstay.tenancy.placement.place import Refusal, place
 from mainstay.tenancy.placement.rank import outlook_for, ranked
@@ -134,6 +134,51 @@ def test_a_board_that_was_long_not_looked_at_is_read_from_the_beginning(
         await rows(pool, "delete from node_changes returning node_id")  # as if it were old
         monkeypatch.setattr(board, "KNOWN_S", 0.0)
         await agrees(pool)
+
+    run(database_url, scenario)
+
+
+def test_a_board_is_read_from_the_beginning_now_and_then_however_often_it_is_looked_at(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        live = board.LiveBoard()
+        await live.seen(pool)
+        full_at = live._full_at
+        await live.seen(pool)
+        assert live._full_at == full_at
+        monkeypatch.setattr(board, "KNOWN_S", 0.0)
+        await live.seen(pool)
+        assert live._full_at > full_at
+
+    run(database_url, scenario)
+
+
+def test_a_database_that_has_lost_transactions_is_read_from_the_beginning(
+    database_url: str,
+) -> None:
+    """Another took its place, and counts transactions from before what we have seen."""
+
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        live = board.LiveBoard()
+        await live.seen(pool)
+        live._snapshot = "1000000000:1000000000:"
+        await rows(pool, "update slots set status = 'disabled' returning id")
+        assert (await live.seen(pool)).best(Ask(SLICE, 1, REGION), 9) == []
+
+    run(database_url, scenario)
+
+
+def test_a_call_of_an_agent_is_no_change(database_url: str) -> None:
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        await rows(pool, "delete from node_changes returning node_id")
+        async with transaction(pool) as tx:
+            await enrolment.seen(tx, "node-a")
+        assert await rows(pool, "select last_seen_at from nodes") != [{"last_seen_at": None}]
+        assert await rows(pool, "select * from node_changes") == []
 
     run(database_url, scenario)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from typing_extensions import override
 
 from agents import DONE, NodeSide
+from event_stage import until
 from mainstay.model.errors import Unavailable
 from mainstay.tenancy import tasks
 from mainstay.tenancy.agent_api import LocalApi
@@ -16,7 +18,7 @@ from mainstay.tenancy.agent_faults import HEALTHY
 from mainstay.tenancy.agent_sim import SimulatedAgent
 from mainstay.tenancy.database.connect import Pool
 from mainstay.tenancy.tasks import Poll
-from mainstay.tenancy.work import TaskType
+from mainstay.tenancy.work import TaskResult, TaskType
 from postgres import database_url, server
 from tenants import node, rows, run, value
 
@@ -24,6 +26,11 @@ __all__ = ["database_url", "server"]
 
 Scenario = Callable[[NodeSide], Awaitable[None]]
 NOTHING: frozenset[str] = frozenset()
+
+
+@pytest.fixture(autouse=True)
+def lost_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "LOST_S", 0.0)
 
 
 @pytest.fixture
@@ -60,6 +67,70 @@ def test_what_an_agent_was_given_and_does_not_have_is_offered_again(play: Play) 
         assert await polled(side, mine, holds=frozenset({first, second})) is None
 
     play(scenario)
+
+
+def test_what_was_handed_out_a_moment_ago_is_not_offered_again_yet(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be on its way, or its result may be."""
+    monkeypatch.setattr(tasks, "LOST_S", 5.0)
+
+    async def scenario(side: NodeSide) -> None:
+        mine = await side.certificate()
+        task = await side.queue()
+        assert await polled(side, mine) == task
+        assert await polled(side, mine) is None
+        await rows(
+            side.pool,
+            """update node_tasks set dispatched_at = dispatched_at - interval '5 seconds'
+               returning id""",
+        )
+        assert await polled(side, mine) == task
+
+    play(scenario)
+
+
+class Refusing(LocalApi):
+    """Takes no result of the first task."""
+
+    refused = ""
+    offered = 0
+
+    @override
+    async def wait(self, node: str, *, wait_s: float, holds: frozenset[str] | None = None) -> Any:
+        found = await super().wait(node, wait_s=wait_s, holds=holds)
+        self.offered += found is not None
+        return found
+
+    @override
+    async def result(self, node: str, task: str, result: TaskResult) -> None:
+        if task == (self.refused or task):
+            self.refused = task
+            result = replace(result, error_detail="x" * tasks.RESULT_BYTES_MAX)
+        await super().result(node, task, result)
+
+
+def test_a_task_whose_result_is_refused_is_not_offered_over_and_over(play: Play) -> None:
+    async def scenario(side: NodeSide) -> None:
+        before = await side.agent()
+        api = Refusing(side.pool, side.authority)
+        agent = SimulatedAgent(api, "node-a", HEALTHY, side.clock, before._random, host=before.host)
+        await side.queue(TaskType.HEALTH_PROBE)
+        async with asyncio.timeout(30):
+            running = asyncio.ensure_future(agent.run())
+            await until(lambda: is_true(agent.contradicted is not None))
+            second = await side.queue(TaskType.HEALTH_PROBE, attempt=2)
+            row = await tasks.outcome(side.pool, second, wait_s=20)
+            running.cancel()
+        assert row is not None
+        assert row["status"] == "completed"
+        assert api.offered == 2
+
+    play(scenario)
+
+
+async def is_true(said: bool) -> bool:
+    return said
 
 
 def test_an_agent_that_does_not_say_what_it_has_is_given_nothing_twice(play: Play) -> None:

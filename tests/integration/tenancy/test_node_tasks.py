@@ -146,7 +146,7 @@ class TestClaiming:
         async def scenario(side: NodeSide) -> None:
             mine = await side.certificate()
             await side.queue()
-            values = {"node": "node-a", "fingerprint": mine, "ours": [mine], "asked_at": None,
+            values = {"node": "node-a", "fingerprint": mine, "ours": [mine], "lost_at": None,
                       "holds": []}  # fmt: skip
 
             async with transaction(side.pool) as tx:

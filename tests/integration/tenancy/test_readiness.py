@@ -92,6 +92,25 @@ def test_a_node_that_names_no_addresses_at_all_is_ready(database_url: str) -> No
     run(database_url, scenario)
 
 
+@pytest.mark.parametrize("status", ["discovered", "disabled"])
+def test_a_slot_that_is_not_in_service_takes_no_other_out_of_sale(
+    database_url: str, status: str
+) -> None:
+    """It is looked at when it comes into service."""
+
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        await changed(pool, f"update slots set status = '{status}' where slot_index = 7")
+        await changed(pool, "update slots set private_ip = '10.0.0.7' where slot_index = 7")
+        assert await unready(pool) == {}
+        await changed(pool, "update slots set status = 'available' where slot_index = 7")
+        assert set(await unready(pool)) == set(range(7))
+        await changed(pool, f"update slots set status = '{status}' where slot_index = 7")
+        assert await unready(pool) == {}
+
+    run(database_url, scenario)
+
+
 def test_what_somebody_holds_stays_held_when_its_bundle_breaks(database_url: str) -> None:
     async def scenario(pool: Pool) -> None:
         await node(pool)

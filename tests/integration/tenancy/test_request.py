@@ -13,8 +13,10 @@ import pytest
 import outside
 import tenants
 from mainstay.model.errors import MainstayError
+from mainstay.tenancy import board
 from mainstay.tenancy.database.connect import Pool, Row, transaction
 from mainstay.tenancy.database.embedded import Server
+from mainstay.tenancy.placement.shape import Ask
 from mainstay.tenancy.request import (
     CurrencyDiffers,
     InsufficientBalance,
@@ -22,6 +24,8 @@ from mainstay.tenancy.request import (
     SkuUnavailable,
     UnknownProject,
     UnknownSshKey,
+    _at_once,
+    _Trial,
     request,
 )
 from postgres import database_on, database_url, server
@@ -414,11 +418,12 @@ def test_a_node_that_is_held_is_left_for_the_end(database_url: str) -> None:
     run(database_url, scenario)
 
 
-def test_a_node_is_read_again_under_its_lock(
+def test_a_node_that_was_waited_for_is_read_again(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the request saw is gone when it gets the lock; it places anew at once, in one round."""
-    monkeypatch.setattr("mainstay.tenancy.request.ROUNDS_MAX", 1)
+    """What the request saw is gone when the node is let go; it looks anew, once."""
+    monkeypatch.setattr("mainstay.tenancy.request.SHORT_TURNS", 1)
+    monkeypatch.setattr("mainstay.tenancy.request.ROUNDS_MAX", 2)
 
     async def scenario(pool: Pool) -> None:
         await node(pool)
@@ -429,6 +434,49 @@ def test_a_node_is_read_again_under_its_lock(
             await tx.execute("update slots set status = 'disabled' where slot_index < 4")
         assert not isinstance(late.result(), MainstayError)
         assert await slots(pool, "reserved") == [4, 5]
+
+    run(database_url, scenario)
+
+
+def test_who_waits_for_a_node_holds_no_account(database_url: str) -> None:
+    """Else a charge that waits for the account, an outage that waits for the charge and this
+    request, which waits for the node of the outage, would wait in a circle."""
+
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        async with asyncio.TaskGroup() as group, transaction(pool) as tx:
+            await tx.execute("select from nodes for update")
+            late = group.create_task(answer(pool, order(2)))
+            await waiting_for_a_lock(pool)
+            await tx.execute("select from accounts for no key update nowait")
+        assert not isinstance(late.result(), MainstayError)
+
+    run(database_url, scenario)
+
+
+STALE = {
+    "the node is in another region": "update nodes set region = 'other'",
+    "the node is not sold so": "update nodes set sku = 'h200-sxm-baremetal-8g'",
+    "the count is not sold": "update skus set allowed_gpu_counts = '{1}'",
+    "the SKU is sold whole": "update skus set capacity_shape = 'baremetal'",
+}
+
+
+@pytest.mark.parametrize("change", STALE.values(), ids=STALE.keys())
+def test_the_short_way_checks_again_all_that_was_seen(database_url: str, change: str) -> None:
+    """The board is of before the change; the statement is not."""
+
+    async def scenario(pool: Pool) -> None:
+        await rows(pool, "insert into regions values ('other', 'Other') returning code")
+        await node(pool)
+        ask, seen = Ask(SLICE, 2, tenants.REGION), await board.seen(pool)
+        trial = _Trial(pool, NEW, order(2), ask, dict(seen.catalogue))
+        choices = seen.best(ask, 8)
+        async with transaction(pool) as tx:
+            await tx.execute("delete from node_offers")
+            await tx.execute(change)
+        assert await _at_once(trial, choices) is None
+        await nothing_was_left(pool)
 
     run(database_url, scenario)
 

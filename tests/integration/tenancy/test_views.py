@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 import tenants
+from mainstay.bridge import rows as bridge_rows
+from mainstay.bridge import taking
 from mainstay.tenancy.database.connect import Pool, transaction
 from mainstay.tenancy.release import force_release
 from mainstay.tenancy.request import request
@@ -210,5 +212,30 @@ def test_what_is_free_is_told_by_sku_and_region(database_url: str) -> None:
             Room(SLICE, REGION, 1, 7, 4),
             Room(SLICE, "region-2", 2, 11, 8),
         )
+
+    run(database_url, scenario)
+
+
+def test_who_lost_a_machine_is_told_why_in_the_timeline(database_url: str) -> None:
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        row = await active(pool, 1)
+        async with transaction(pool) as tx:
+            await tx.execute(
+                """insert into node_kinds (kind, region, instance_types, sold_as, slots, gpus_total)
+                   values ('k', %s, '{big}', %s, '[]', 8)""",
+                [REGION, [SLICE]],
+            )
+            await tx.execute(
+                """insert into bridge_nodes (cluster, machine, incarnation, node_id, kind, state)
+                   values ('t', 'm', 1, 'node-a', 'k', 'open')"""
+            )
+            assert await bridge_rows.close(tx, row, bridge_rows.Told("preempted"))
+        await taking.release(pool, NEW, {**row, "machine": "m", "reason": "preempted",
+                                         "preemptor_priority": 1}, row["id"])  # fmt: skip
+
+        shown = await show(pool, row["id"], project=PROJECT)
+
+        assert shown.timeline[-1].detail == "asked for by admin: preempted"
 
     run(database_url, scenario)

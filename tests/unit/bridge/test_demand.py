@@ -1,5 +1,6 @@
 """What tenants need, as whole machines by kind and priority."""
 
+from itertools import product
 from typing import Any, Final
 
 from mainstay.bridge.demand import Kind, Standing, Waiting, needs, reach
@@ -98,10 +99,37 @@ def test_no_fewer_are_asked_for_than_reach_to_the_last_held_one() -> None:
     assert reach([machine("a"), machine("b", 1)], 1) == 2
 
 
-def test_while_a_price_is_not_known_all_are_kept_if_one_is_held() -> None:
+def test_all_are_kept_while_the_price_of_one_that_is_held_is_not_known() -> None:
+    unsaid = machine("z", 5, price_per_hour=None)
+    assert asked([machine("a"), machine("b"), unsaid], []) == [(5, PINNED, 1), (0, 0, 2)]
+
+
+def test_a_free_machine_without_a_price_stops_no_other_from_being_given_back() -> None:
     unsaid = machine("z", price_per_hour=None)
-    assert asked([machine("a", 5), machine("b"), unsaid], []) == [(5, PINNED, 1), (0, 0, 2)]
-    assert asked([machine("b"), unsaid], []) == []
+    free = [machine(name) for name in "bcdef"]
+    assert asked([machine("a", 5), *free, unsaid], []) == [(5, PINNED, 1), (0, 0, 1)]
+    assert asked([*free, unsaid], [waits(8)]) == [(0, 0, 1)]
+    assert asked([*free, unsaid], []) == []
+
+
+def test_all_are_kept_while_those_with_a_price_are_not_enough() -> None:
+    unsaid = machine("z", price_per_hour=None)
+    assert asked([machine("a"), unsaid], [waits(8), waits(8)]) == [(0, 0, 2)]
+    assert reach([machine("a"), machine("b", usable=False), unsaid], 2) == 3
+
+
+def test_wherever_one_without_a_price_comes_what_is_held_and_wanted_is_kept() -> None:
+    sorts = [(5, True), (None, True), (None, False)]
+    for priced in product(sorts, repeat=3):
+        known = [machine(f"m{at}", held, usable=can) for at, (held, can) in enumerate(priced)]
+        for held, can in sorts:
+            unsaid = machine("u", held, usable=can, price_per_hour=None)
+            for wanted, at in product((1, 2, 3), range(4)):
+                order = [*known[:at], unsaid, *known[at:]]
+                kept = order[: reach([*known, unsaid], wanted)]
+                assert all(one in kept for one in order if one.priority is not None)
+                usable = sum(one.usable for one in order)
+                assert sum(one.usable for one in kept) >= min(wanted, usable)
 
 
 def test_a_machine_that_is_no_node_is_asked_for_once_more_when_it_is_missed() -> None:

@@ -22,6 +22,8 @@ from mainstay.model.errors import Rejected
         ({"simulate_phase_s": -1.0}, "api.simulate_phase_s must not be negative"),
         ({"tls_cert": "a.pem"}, "api.tls_cert and api.tls_key belong together"),
         ({"oidc_issuer": "https://issuer.example"}, "api.oidc_issuer needs api.oidc_jwks"),
+        ({"oidc_jwks": "http://issuer.example/keys"}, "api.oidc_jwks must be https://"),
+        ({"oidc_jwks": "HTTP://issuer.example/keys"}, "api.oidc_jwks must be https://"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_by_name(change: dict[str, Any], why: str) -> None:

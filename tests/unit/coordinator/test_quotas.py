@@ -20,6 +20,7 @@ from coordinating import (
     invalid,
 )  # fmt: skip
 from mainstay.coordinator import commands, quotas, removal
+from mainstay.coordinator.commands import NOTHING
 from mainstay.coordinator.records import MoveState
 from mainstay.model.coordination import (
     Grant,
@@ -322,12 +323,24 @@ class TestMoving:
         assert self.granted(desk) == {A: 3, B: 4}
         assert self.waiting(desk) == {"zone=east": 3}
 
-    def test_an_entitlement_that_is_set_once_more_waits_for_nobody(self) -> None:
+    def test_the_same_entitlement_said_again_leaves_what_waits(self) -> None:
         desk = self.desk()
         self.unassigned(desk)
 
-        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10))
+        assert commands.set_quota(desk.fleet, ON_PLACE, 10) == NOTHING
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 11))
 
+        assert self.waiting(desk) == {"zone=east": 3}
+        assert ask_for(desk, C, 5) == 1
+
+    def test_what_waits_is_free_once_somebody_says_that_there_are_no_such_machines(self) -> None:
+        desk = self.desk()
+        self.unassigned(desk)
+
+        desk.do(commands.set_quota(desk.fleet, ON_PLACE, 10, forget_waiting=True))
+
+        assert self.waiting(desk) == {}
+        assert commands.set_quota(desk.fleet, ON_PLACE, 10, forget_waiting=True) == NOTHING
         assert ask_for(desk, C, 5) == 3
 
     def leaving(self) -> Desk:
@@ -440,6 +453,25 @@ class TestMoving:
         self.report(desk, A, 1, 1)
 
         assert self.waiting(desk) == {"zone=east": 5}
+
+    def test_of_several_domains_that_are_lost_at_once_it_waits_anywhere(self) -> None:
+        desk = self.desk()
+        self.report(desk, A, 6, 6, domains=(EAST, WEST))
+
+        self.report(desk, A, 1, 1)
+
+        assert self.waiting(desk) == {"": 5}
+        assert dict(desk.fleet.domains) == {}
+
+    def test_what_is_kept_for_machines_not_taken_yet_does_not_wait_with_a_lost_domain(self) -> None:
+        desk = self.leaving()
+        self.report(desk, A, 5, 5, strays=self.strays("m1"))
+        assert self.granted(desk) == {A: 5, B: 5}
+
+        self.report(desk, B, 1, 1, away=(handed("m2"),))
+
+        assert self.waiting(desk) == {"zone=east": 3}
+        assert self.granted(desk) == {A: 5, B: 2}
 
     def test_what_was_no_longer_its_own_to_give_leaves_its_quota_to_who_has_it(self) -> None:
         desk = self.desk()

@@ -264,6 +264,16 @@ class TestTheApi:
         with pytest.raises(Rejected, match='names no api: write api = "http://HOST:PORT"'):
             self.api(everywhere, context="other")
 
+    def test_a_current_context_about_shards_only_says_nothing_of_the_api(
+        self, tmp_path: Path
+    ) -> None:
+        (tmp_path / "contexts.toml").write_text(
+            'current = "c"\n[contexts.c]\nserver = "127.0.0.1:5"\n'
+        )
+        assert self.api(tmp_path) == "http://127.0.0.1:8800"
+        self.runs(tmp_path, "http://127.0.0.1:4")
+        assert self.api(tmp_path) == "http://127.0.0.1:4"
+
     def test_what_died_is_not_asked(self, tmp_path: Path) -> None:
         self.runs(tmp_path, "http://127.0.0.1:4", pid=0)
         self.runs(tmp_path, "http://127.0.0.1:6", name="api-2")

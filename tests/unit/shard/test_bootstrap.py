@@ -1,7 +1,9 @@
 """Bootstrap: an idle machine joins a cluster. Harmless until the provider is asked."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from mainstay.model.machine import Machine
 from mainstay.model.metadata import decode
 from mainstay.model.need import Operator, Requirement
 from mainstay.model.state import State
+from mainstay.shard.actions.bootstrap import bootstrap
 from mainstay.shard.events import Event
 from mainstay.shard.outcomes import Outcome
 from shard_hands import (
@@ -95,6 +98,25 @@ class TestSuccess:
             assert machine.price_per_hour == 3.5
             assert world.journal.outcomes() == [Outcome.ACCEPTED]
             assert world.configured == []
+
+        in_time(scenario)
+
+
+class TestLate:
+    @pytest.mark.parametrize(("waits_s", "calls"), [(29.0, 1), (31.0, 0)])
+    def test_no_call_is_made_after_the_deadline_though_there_is_a_worker(
+        self, waits_s: float, calls: int
+    ) -> None:
+        async def scenario() -> None:
+            world = hands(a_link(State.IDLE))
+            tools = dataclasses.replace(
+                world.tools, off_work=lambda _: nullcontext(lambda _: asyncio.sleep(waits_s))
+            )
+            tools.ledger.take(M)
+            ending = await bootstrap(BOOTSTRAP, tools, until_s=30.0)
+            assert len(world.link.calls) == calls
+            assert ending.outcome is (Outcome.SUCCESS if calls else Outcome.ROLLED_BACK)
+            assert world.machine().state is (State.CONFIGURED if calls else State.IDLE)
 
         in_time(scenario)
 

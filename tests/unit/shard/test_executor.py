@@ -11,16 +11,18 @@ from typing_extensions import override
 from builders import a_machine, a_need, a_need_profile
 from mainstay.model.action import ActionKind
 from mainstay.model.calls import Call
-from mainstay.model.errors import Fenced, IllegalTransition
+from mainstay.model.errors import Fenced, IllegalTransition, Rejected
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.shard.events import Event
 from mainstay.shard.executor import DOINGS, Executor, ExecutorOptions, Offered
+from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Disposition, Outcome
 from shard_hands import (
+    WEB,
     FakeLink,
     Hands,
     M,
@@ -388,6 +390,151 @@ class TestClusters:
 
             await while_running(executor, offers())
             assert world.journal.outcomes() == [Outcome.SUCCESS] * 9
+
+        in_time(scenario)
+
+    def test_many_answers_at_once_take_turns_with_what_waits(self) -> None:
+        async def scenario() -> None:
+            joining = [a_machine(State.IDLE, id=f"i-{at}") for at in range(40)]
+            link = FakeLink(*joining, a_machine(State.CONFIGURED, id="victim"))
+            link.will(Call.CONFIGURE, *[1.0] * 40)
+            world = hands(link)
+            world.clusters.answers.extend([2.0] * 40)
+            executor = world.executor(workers=2, queue=50)
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, each.id) for each in joining]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(2.5)
+                executor.also([an_order(ActionKind.PREEMPT, "victim")])
+                await asyncio.sleep(1)
+                assert [str(m.machine) for m in link.asked(Call.DRAIN)] == ["victim"]
+                assert len(link.asked(Call.CONFIGURE)) <= 4
+
+            await while_running(executor, offers())
+
+        in_time(scenario)
+
+    def test_who_gets_no_worker_before_its_deadline_makes_no_call_and_is_given_back(self) -> None:
+        async def scenario() -> None:
+            link = fleet(9)
+            link.will(Call.CONFIGURE, *[9.0] * 9)
+            world = hands(link)
+            world.clusters.answers.extend([5.0] * 9)
+            executor = world.executor(workers=1, queue=20)
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(9)]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(29.5)  # calls begin after 5, 14 and 23 seconds
+                assert world.journal.outcomes() == [Outcome.SUCCESS] * 2
+                await asyncio.sleep(1)
+                assert world.journal.outcomes()[2:] == [Outcome.ROLLED_BACK] * 6
+                await asyncio.sleep(10)
+
+            await while_running(executor, offers())
+            assert len(link.calls) == 3
+            assert executor.in_flight == {"metal": 0}
+            states = [world.machine(f"metal-{at}").state for at in range(9)]
+            assert sorted(states) == [State.IDLE] * 6 + [State.CONFIGURED] * 3
+
+        in_time(scenario)
+
+    def test_after_all_that_there_are_as_many_workers_as_before(self) -> None:
+        async def scenario() -> None:
+            link = fleet(12)
+            link.will(Call.CONFIGURE, *[9.0] * 4)
+            world = hands(link)
+            world.clusters.answers.extend([5.0] * 4 + [Rejected("no"), 1000.0])
+            executor = world.executor(workers=1, queue=20, deadline_s=10.0)
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(6)]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(30)
+                assert executor.in_flight == {"metal": 0}
+                link.will(Call.DELETE, *[3.0] * 6)
+                deleted = [an_order(ActionKind.DELETE, f"metal-{at}") for at in range(6, 12)]
+                executor.offer(deleted, cycle=2)
+                await asyncio.sleep(1)
+                assert len(link.busy) == 1
+                await asyncio.sleep(30)
+
+            await while_running(executor, offers())
+            assert world.journal.outcomes()[-6:] == [Outcome.SUCCESS] * 6
+
+        in_time(scenario)
+
+    def test_what_a_cluster_did_not_give_is_given_back_though_no_worker_is_free(self) -> None:
+        async def scenario() -> None:
+            link = fleet(2)
+            link.will(Call.CONFIGURE, 9.0)
+            world = hands(link)
+            world.clusters.answers.extend([1.0, 1000.0])
+            executor = world.executor(workers=1, queue=20, deadline_s=5.0)
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(2)]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(5.5)
+                assert len(link.busy) == 1
+                assert world.journal.outcomes() == [Outcome.ROLLED_BACK]
+                assert world.machine("metal-1").state is State.IDLE
+                assert world.tools.backoff.left_s(5.5) == {WEB: 0.5}
+
+            await while_running(executor, offers())
+
+        in_time(scenario)
+
+    def test_an_answer_counts_when_it_comes_and_ends_no_pause_that_began_after_it(self) -> None:
+        async def scenario() -> None:
+            link = fleet(3)
+            link.will(Call.CONFIGURE, 9.0, 9.0)
+            world = hands(link)
+            world.clusters.answers.extend([1.0, 2.0, 1000.0])
+            executor = world.executor(workers=1, queue=20, deadline_s=12.0)
+            backoff, clock = world.tools.backoff, world.tools.clock
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(2)]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(3)  # the second has its answer, and no worker before 10 s
+                backoff.failed(WEB)
+                backoff.failed(WEB)
+                pause = backoff.left_s(clock.elapsed_s())
+                await asyncio.sleep(7.5)
+                assert len(link.calls) == 2
+                backoff.failed(WEB)
+                assert pause == {WEB: 1.0}
+                assert backoff.left_s(clock.elapsed_s()) == {WEB: 2.0}
+
+            await while_running(executor, offers())
+
+        in_time(scenario)
+
+    def test_an_answer_that_waits_for_a_worker_counts_as_a_question(self) -> None:
+        async def scenario() -> None:
+            link = fleet(4)
+            link.will(Call.DELETE, 4.0)
+            link.will(Call.CONFIGURE, 4.0)
+            world = hands(link)
+            world.clusters.answers.extend([1.0] * 3)
+            clock = world.tools.clock
+            backoff = BackOff(clock, questions_max=3)
+            world.tools = dataclasses.replace(world.tools, backoff=backoff)
+            executor = world.executor(workers=1, queue=20)
+
+            async def offers() -> None:
+                orders = [an_order(ActionKind.BOOTSTRAP, f"metal-{at}") for at in range(3)]
+                executor.offer(orders, cycle=1)
+                await asyncio.sleep(0.5)
+                executor.also([an_order(ActionKind.DELETE, "metal-3")])
+                await asyncio.sleep(1.5)
+                assert backoff.backed_off(clock.elapsed_s()) == {WEB}
+                await asyncio.sleep(3)
+                assert backoff.backed_off(clock.elapsed_s()) == frozenset()
+
+            await while_running(executor, offers())
 
         in_time(scenario)
 

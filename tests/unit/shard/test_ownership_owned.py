@@ -1,8 +1,10 @@
 """Which machines are a shard's to have."""
 
 import pytest
+from typing_extensions import override
 
 from builders import a_profile
+from mainstay.inventory.merge import Named
 from mainstay.model.batch import Shape
 from mainstay.model.coordination import (
     Domain,
@@ -15,9 +17,10 @@ from mainstay.model.coordination import (
 )
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId, ShardId
-from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Profile
 from mainstay.model.resources import NO_RESOURCES
 from mainstay.shard.ownership.document import decoded, encoded
+from mainstay.shard.ownership.holdings import Adoption
 from mainstay.shard.ownership.owned import (
     DONE_MAX,
     Done,
@@ -72,6 +75,24 @@ class TestDomains:
         assert owned.admits(shape("zone-b", pool="gpu"))
         assert not owned.admits(shape("zone-b", pool="cpu"))
         assert not owned.admits(shape("zone-b"))
+
+    def test_among_many_domains_a_machine_is_looked_at_once_for_each_key(self) -> None:
+        asked = []
+
+        class Seen(Profile):
+            @override
+            def attribute(self, key: str) -> str | None:
+                asked.append(key)
+                return super().attribute(key)
+
+        racks = frozenset(Domain("rack", f"r-{number}") for number in range(3_000))
+        owned = Owned(domains=racks | {Domain("pool", "gpu")})
+        assert not owned.holds(Seen("m5.2xlarge", labels=(("rack", "elsewhere"),)))
+        assert sorted(asked) == ["pool", "rack"]
+        asked.clear()
+        held = Shape(Seen("m5.2xlarge", labels=(("rack", "r-2999"),)), NO_RESOURCES)
+        assert Adoption(racks, Named()).admits(held)
+        assert asked == ["rack"]
 
     def test_a_domain_may_be_an_instance_type(self) -> None:
         assert configured(Owned(), {(INSTANCE_TYPE_KEY, "m5.2xlarge")}).admits(shape())

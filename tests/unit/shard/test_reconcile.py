@@ -438,13 +438,15 @@ class TestWhoIsTold:
             ),
         )
 
-    def test_a_machine_that_changes_its_cluster_is_told_to_both(self) -> None:
+    def test_a_machine_that_changes_its_cluster_is_gone_for_the_one_and_serves_the_other(
+        self,
+    ) -> None:
         async def scenario(w: World) -> None:
             await w.first()
             w.links["metal"].put(a_machine(State.CONFIGURED, cluster="batch"))
             await w.look()
-            assert w.clusters.states("web") == [State.CONFIGURED, State.CONFIGURED]
-            assert w.clusters.told[1][1].cluster == "batch"
+            assert w.clusters.states("web") == [State.CONFIGURED, State.FAILED]
+            assert w.clusters.told[1][1].last_error == "gone"
             assert w.clusters.states("batch") == [State.CONFIGURED]
 
         play(scenario, FakeLink(a_machine(State.CONFIGURED)))

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from builders import a_machine, a_need, a_need_profile, a_profile
 from mainstay.engine.hints import Confidence, Hint
@@ -334,7 +336,38 @@ class TestRollups:
         run(scenario())
 
 
+async def in_vain(asking: Awaitable[bytes]) -> None:
+    with pytest.raises(Unavailable):
+        await asking
+
+
+class Looked(dict[Any, Any]):
+    """Counts how often all of it is looked at."""
+
+    times = 0
+
+    @override
+    def values(self) -> Any:
+        self.times += 1
+        return super().values()
+
+
 class TestBootstrap:
+    def test_open_questions_are_looked_at_once_however_many_clusters_there_are(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            looked = stage.sessions._asks = Looked()
+            async with stage.line("web"), stage.line("batch"), asyncio.TaskGroup() as tasks:
+                for cluster in (WEB, WEB, WEB, BATCH):
+                    tasks.create_task(in_vain(stage.sessions.bootstrap(cluster, [], timeout_s=5)))
+                await settle()
+                looked.times = 0
+                facts = stage.sessions.facts()
+                assert [each.bootstraps_pending for each in facts] == [1, 3]
+                assert looked.times == 1
+                assert stage.sessions.connected() == {WEB, BATCH}
+
+        on(Stage, scenario)
+
     def test_the_cluster_is_asked_and_its_answer_is_returned(self) -> None:
         async def scenario(stage: Stage) -> None:
             async with stage.line() as line, asyncio.TaskGroup() as tasks:

@@ -1,12 +1,13 @@
 """Keys of an identity provider: kept, read anew for a key that is not known, not for everybody."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from joserfc import jwt
@@ -103,6 +104,72 @@ def test_keys_that_cannot_be_read_again_are_good_for_a_while() -> None:
     clock.advance(jwks.KEPT_S)
     with pytest.raises(Unavailable, match="not a set of keys"):
         names(source, token(one))
+
+
+def test_keys_that_are_too_old_are_believed_by_nobody() -> None:
+    """Not by who comes after the read that failed, either; and not for ever."""
+    one, clock = key("one"), StepClock(NOW_S)
+    provider = Provider(one)
+    source = Jwks("https://issuer.example/keys", clock, provider.read)
+    names(source, token(one))
+    provider.fails = OSError("away")
+    clock.advance(jwks.KEPT_S)
+    assert names(source, token(one)) == {"one"}
+    clock.advance(jwks.UNKNOWN_S)
+    for _ in range(10):
+        with pytest.raises(Unavailable):
+            names(source, token(one))
+    assert provider.asked == 3
+    provider.fails = None
+    clock.advance(jwks.UNKNOWN_S)
+    assert names(source, token(one)) == {"one"}
+
+
+def test_who_has_no_keys_does_not_ask_for_each_token() -> None:
+    clock, provider = StepClock(), Provider(key("one"))
+    provider.fails = OSError("away")
+    source = Jwks("https://issuer.example/keys", clock, provider.read)
+    for asked in (1, 2):
+        for _ in range(10):
+            with pytest.raises(Unavailable):
+                names(source, token(key("one")))
+        assert provider.asked == asked
+        clock.advance(jwks.UNKNOWN_S)
+
+
+def test_an_issuer_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jwks, "PATIENCE_S", 0.01)
+    clock, provider, answers = StepClock(), Provider(key("one")), Event()
+
+    def read(where: str) -> bytes:
+        content = provider.read(where)
+        answers.wait(30)
+        return content
+
+    async def scenario() -> None:
+        source = Jwks("https://issuer.example/keys", clock, read)
+        try:
+            for _ in range(3):
+                with pytest.raises(Unavailable, match="cannot read the keys"):
+                    await source.for_token("a.b.c")
+                clock.advance(jwks.UNKNOWN_S)
+        finally:
+            answers.set()
+        assert provider.asked == 1, "one thread waits, not one for each read"
+        monkeypatch.setattr(jwks, "PATIENCE_S", 30.0)
+        assert {each.kid for each in (await source.for_token("a.b.c")).keys} == {"one"}
+
+    asyncio.run(scenario())
+
+
+def test_a_token_with_a_head_of_many_heads_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(Provider(key("one")).content)
+    tokens = Tokens(Issuer(issuer=ISSUER, audience="mainstay", jwks=str(path)), StepClock(NOW_S))
+    head = base64.urlsafe_b64encode(b"[" * 100_000).decode().rstrip("=")
+    for _ in range(2):  # with the keys still to be read, and with keys to look at
+        with pytest.raises(TokenInvalid):
+            holder(tokens, f"{head}.e30.AA")
 
 
 def test_what_was_never_read_is_no_reason_to_believe() -> None:

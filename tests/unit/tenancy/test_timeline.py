@@ -82,6 +82,12 @@ def test_a_failure_says_why_and_a_release_says_who() -> None:
     assert timeline(released, [], [])[-1].detail == "asked for by billing"
 
 
+def test_a_release_because_the_machine_was_taken_says_why() -> None:
+    for by, said in (("admin", "asked for by admin: preempted"), ("tenant", "asked for by tenant")):
+        row = allocation(releasing_at=at(9), release_initiator=by, release_attempt=1)
+        assert timeline(row, [], [], taken="preempted")[-1].detail == said
+
+
 def test_a_task_that_expired_and_one_that_waits_are_told() -> None:
     expired = task(status="expired", dispatched_at=None, error_code="expired")
     waiting = task(status="queued", dispatched_at=None, ended_at=None, created_at=at(300))

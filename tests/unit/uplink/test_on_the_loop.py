@@ -24,7 +24,7 @@ from mainstay.model.needs import NeedsTable
 from mainstay.providers.sim.fleet import FleetSpec, fleet
 from mainstay.runtime.clock import SystemClock
 from mainstay.shard.answers.live import LiveShard
-from mainstay.shard.facts import Published, SessionFacts
+from mainstay.shard.facts import Published
 from mainstay.shard.ownership.holder import Holder
 from mainstay.shard.ownership.owned import Owned
 from mainstay.shard.ownership.quota import HeldQuota
@@ -59,8 +59,8 @@ class LargeShard:
     shard_id: str = "large"
     epoch: int = 1
 
-    def sessions(self) -> list[SessionFacts]:
-        return [SessionFacts(cluster=name, since_s=0.0) for name in clusters()]
+    def connected(self) -> frozenset[ClusterId]:
+        return frozenset(clusters())
 
 
 @dataclass

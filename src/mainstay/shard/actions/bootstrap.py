@@ -43,17 +43,16 @@ async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
         machine.id, State.CONFIGURING, cluster=need.cluster, assignment=meant
     )
     try:
-        async with tools.off_work(order.source):
-            with tools.backoff.asking(need.cluster):
-                blob = await blob_of(need, machine.id, tools, until_s)
+        with tools.off_work(order.source) as on_work_again:
+            blob = await asked_for(need, machine.id, tools, until_s)
+            with tools.backoff.answered(need.cluster):
+                await on_work_again(until_s - tools.clock.elapsed_s())
     except MainstayError as error:
-        tools.backoff.failed(need.cluster)
         return given_back(hand, tools, error)
     except BaseException as error:  # a defect, or the end: the provider is untouched all the same
         given_back(hand, tools, Unavailable(str(error)))
         raise
-    tools.backoff.succeeded(need.cluster)
-    machine = stopped(order, tools) or standing(hand, tools, State.CONFIGURING)
+    machine = stopped(order, tools, until_s) or standing(hand, tools, State.CONFIGURING)
     if isinstance(machine, Ending):
         return machine
 
@@ -77,8 +76,22 @@ def serves(hand: InHand, tools: Tools, need: Need) -> bool:
     )
 
 
+async def asked_for(need: Need, machine: MachineId, tools: Tools, until_s: float) -> bytes:
+    """What makes a machine join. The back-off hears of the answer when it comes, not when there is
+    a worker for it: a pause that begins in between is not ended by it.
+    """
+    try:
+        with tools.backoff.asking(need.cluster):
+            blob = await blob_of(need, machine, tools, until_s)
+    except MainstayError:
+        tools.backoff.failed(need.cluster)
+        raise
+    tools.backoff.succeeded(need.cluster)
+    return blob
+
+
 async def blob_of(need: Need, machine: MachineId, tools: Tools, until_s: float) -> bytes:
-    """What makes a machine join."""
+    """What its cluster answers."""
     blob = await tools.clusters.bootstrap(
         need.cluster,
         need.profile.requirements,
@@ -90,14 +103,17 @@ async def blob_of(need: Need, machine: MachineId, tools: Tools, until_s: float) 
     return blob
 
 
-def stopped(order: Order, tools: Tools) -> Ending | None:
-    """How it ends when it may go no further, since a fence or a control came meanwhile."""
+def stopped(order: Order, tools: Tools, until_s: float) -> Ending | None:
+    """How it ends when it may go no further: a fence or a control came meanwhile, or it is late."""
     if why := tools.acting.why_not(order.source):
         given_back(in_hand(order), tools, Unavailable(why))
         return Ending(Outcome.FENCED, why)
     if tools.stance(order) is not Stance.ACT:
         held = Unavailable("held back before its provider was asked")
         return given_back(in_hand(order), tools, held)
+    if tools.clock.elapsed_s() >= until_s:
+        late = Unavailable("late: its deadline came before its provider was asked")
+        return given_back(in_hand(order), tools, late)
     return None
 
 

@@ -41,17 +41,21 @@ class BackOff:
         self._questions_max = questions_max
         self._pauses: dict[ClusterId, _Pause] = {}
         self._asking: Counter[ClusterId] = Counter()
+        self._answered: Counter[ClusterId] = Counter()
 
     @contextmanager
     def asking(self, cluster: ClusterId) -> Iterator[None]:
         """Inside the block a cluster is being asked."""
-        self._asking[cluster] += 1
-        try:
+        with _counted(self._asking, cluster):
             yield
-        finally:
-            self._asking[cluster] -= 1
-            if not self._asking[cluster]:
-                del self._asking[cluster]
+
+    @contextmanager
+    def answered(self, cluster: ClusterId) -> Iterator[None]:
+        """Inside the block an answer of a cluster waits to be of use: so long it counts as one of
+        its questions, or there would be any number of answers that nobody has time for.
+        """
+        with _counted(self._answered, cluster):
+            yield
 
     def failed(self, cluster: ClusterId) -> None:
         """A cluster did not give what was asked. Failures within one pause count as one."""
@@ -79,7 +83,7 @@ class BackOff:
 
     def backed_off(self, now_s: float) -> frozenset[ClusterId]:
         """Who is left alone at this time."""
-        names = self._pauses.keys() | self._asking.keys()
+        names = self._pauses.keys() | self._asking.keys() | self._answered.keys()
         return frozenset(name for name in names if self.is_backed_off(name, now_s))
 
     def left_s(self, now_s: float) -> dict[ClusterId, float]:
@@ -94,7 +98,18 @@ class BackOff:
         """Whether it is left alone: in a pause, until the first answer after one, or while it has
         as many questions as it may have.
         """
-        if self._asking[cluster] >= self._questions_max:
+        if self._asking[cluster] + self._answered[cluster] >= self._questions_max:
             return True
         pause = self._pauses.get(cluster)
         return pause is not None and (now_s < pause.until_s or cluster in self._asking)
+
+
+@contextmanager
+def _counted(counter: Counter[ClusterId], cluster: ClusterId) -> Iterator[None]:
+    counter[cluster] += 1
+    try:
+        yield
+    finally:
+        counter[cluster] -= 1
+        if not counter[cluster]:
+            del counter[cluster]

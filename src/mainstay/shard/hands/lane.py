@@ -2,13 +2,18 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
+from mainstay.model.errors import Unavailable
 from mainstay.model.ids import MachineId
 from mainstay.shard.orders import Order
 from mainstay.shard.sharing import GROUP_OF, GROUPS
+
+BACK: Final = len(GROUPS)
+"""The turn of those that were off work and need a worker again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,8 @@ class Waiting:
 
 
 class Lane:
-    """Bounded. Acquisitions, preempts and releases take turns, each first in, first out.
+    """Bounded. Acquisitions, preempts and releases take turns, each first in, first out; and so do
+    orders that were off work and have more to do.
 
     A full lane has a few seats more for whichever of them has taken up none, so that none of the
     three ever keeps the others out.
@@ -31,8 +37,11 @@ class Lane:
         self._seats_of_each = max(1, length_max // 4)
         self._waiting: tuple[deque[Waiting], ...] = tuple(deque() for _ in GROUPS)
         self._turn = 0
-        self._arrived = asyncio.Event()
-        self._free = asyncio.Semaphore(workers)
+        self._free = workers
+        self._back: deque[asyncio.Future[None]] = deque()
+        self._is_next = asyncio.Event()
+        """There is a worker, and it is the turn of one that waits."""
+
         self.running: dict[MachineId, Waiting] = {}
         """What was taken out and is not done."""
 
@@ -54,41 +63,58 @@ class Lane:
     def put(self, waiting: Waiting) -> None:
         """Let an order wait; the caller has made sure that it fits."""
         self._like(waiting.order).append(waiting)
-        self._arrived.set()
+        self._deal()
 
     async def next(self) -> Waiting:
         """The order whose turn it is, as running, as soon as there is a worker for it."""
-        while True:
-            while not len(self):
-                self._arrived.clear()
-                await self._arrived.wait()
-            await self._free.acquire()
-            if len(self):
-                break
-            self._free.release()  # what waited was let go meanwhile
-        while not self._waiting[self._turn]:
-            self._pass_turn()
+        self._deal()
+        while not self._is_next.is_set():
+            await self._is_next.wait()
+            self._deal()  # what waited may have been let go meanwhile
+        self._free -= 1
         waiting = self._waiting[self._turn].popleft()
         self._pass_turn()
         self.running[waiting.order.action.machine] = waiting
+        self._deal()
         return waiting
 
     def done(self, waiting: Waiting) -> None:
         """An order has ended: its worker is free."""
         del self.running[waiting.order.action.machine]
-        self._free.release()
+        self._free += 1
+        self._deal()
 
-    @asynccontextmanager
-    async def off_work(self) -> AsyncIterator[None]:
-        """Inside the block the worker of an order is free for others; behind it, it has one again.
+    @contextmanager
+    def off_work(self) -> Iterator[Callable[[float], Awaitable[None]]]:
+        """Inside the block the worker of an order is free for others, for waits that are no work of
+        the provider's. What it yields waits for a worker again, but not longer than it is told.
 
-        For waits that are no work of the provider's.
+        Whoever leaves the block without one has no more work to do: it ends without delay.
         """
-        self._free.release()
+        self._free += 1
+        self._deal()
+        has_worker = False
+
+        async def again(within_s: float) -> None:
+            nonlocal has_worker
+            turn = asyncio.get_running_loop().create_future()
+            self._back.append(turn)
+            self._deal()
+            try:
+                async with asyncio.timeout(within_s):
+                    await turn
+            except TimeoutError as error:
+                raise Unavailable("no worker was free again before its deadline") from error
+            finally:
+                has_worker = turn.done() and not turn.cancelled()
+                if turn in self._back:
+                    self._back.remove(turn)
+
         try:
-            yield
+            yield again
         finally:
-            await self._free.acquire()
+            if not has_worker:
+                self._free -= 1  # it is counted as free once more when the order is done
 
     def leave_only(self, is_wanted: Callable[[Order], bool]) -> list[Waiting]:
         """Take out every order that is no longer wanted."""
@@ -103,5 +129,20 @@ class Lane:
         """Where orders of this kind wait."""
         return self._waiting[GROUP_OF[order.action.kind]]
 
+    def _deal(self) -> None:
+        """Give free workers to those who are back, up to the turn of one that waits."""
+        self._is_next.clear()
+        while self._free > 0 and (self._back or len(self)):
+            while not (self._back if self._turn == BACK else self._waiting[self._turn]):
+                self._pass_turn()
+            if self._turn != BACK:
+                self._is_next.set()
+                return
+            turn = self._back.popleft()
+            if not turn.done():  # who was cancelled wants none
+                self._free -= 1
+                turn.set_result(None)
+                self._pass_turn()
+
     def _pass_turn(self) -> None:
-        self._turn = (self._turn + 1) % len(GROUPS)
+        self._turn = (self._turn + 1) % (len(GROUPS) + 1)

@@ -1,7 +1,7 @@
 """What carrying out an action takes: handed to every flow as one value."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from mainstay.inventory.inventory import Inventory
@@ -18,6 +18,10 @@ from mainstay.shard.restrictions import Stance
 
 DEFAULT_GRACE_S = 30
 """As Kubernetes grants a workload when nobody says otherwise."""
+
+
+async def _at_once(_: float) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +49,12 @@ class Tools:
     stance: Callable[[Order], Stance] = lambda _: Stance.ACT
     """How far an order may go now: a pause that comes after the plan holds it back all the same."""
 
-    off_work: Callable[[str], AbstractAsyncContextManager[None]] = lambda _: nullcontext()
-    """Inside its block an order through this provider waits for others and needs no worker."""
+    off_work: Callable[[str], AbstractContextManager[Callable[[float], Awaitable[None]]]] = (
+        lambda _: nullcontext(_at_once)
+    )
+    """Inside its block an order through this provider waits for others and needs no worker; what it
+    gives waits for one again, so many seconds at most.
+    """
 
     default_grace_s: int = DEFAULT_GRACE_S
     """For workloads whose cluster could not be told."""

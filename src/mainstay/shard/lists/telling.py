@@ -16,7 +16,7 @@ from mainstay.shard.moves import Moves
 from mainstay.shard.ports import Failures, Journal
 
 GONE: Final = "gone"
-"""The last word to a cluster about a machine that its provider no longer has."""
+"""The last word to a cluster about a machine that its provider no longer has, or not for it."""
 
 REPORTED: Final = "reported"
 """The reason of a failure that we learnt of by a report."""
@@ -140,10 +140,13 @@ class Telling:
         self._books.failures.failed(record, source)
 
     def _to_clusters(self, before: ClusterId | None, record: Machine) -> None:
-        """Whoever had it, and whoever has it."""
-        self._books.moves.tell(before, record)
+        """Whoever had it, and whoever has it. That it serves is told only to whom it serves."""
+        tell = self._books.moves.tell
         if before and record.cluster and record.cluster != before:
-            self._books.moves.tell(record.cluster, record)
+            tell(before, dataclasses.replace(record, state=State.FAILED, last_error=GONE))
+            tell(record.cluster, record)
+        else:
+            tell(before, record)
 
 
 def _has_left(before: Machine, record: Machine) -> bool:

@@ -139,6 +139,7 @@ class Holder:
     async def _sweep(self, told: Told | None) -> None:
         await self._keeping.make_sure()
         await self._keeping.remember()
+        self._keeping.find_clusters()
         self._leaving.sweep()
         await self._leaving.retire()
         await self._strays.sweep(told)

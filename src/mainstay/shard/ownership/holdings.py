@@ -6,12 +6,12 @@ them. Of such a list only what we owned then is taken in.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mainstay.inventory.merge import Named
 from mainstay.model.batch import Shape
 from mainstay.model.coordination import Domain
-from mainstay.shard.ownership.owned import Owned
+from mainstay.shard.ownership.owned import Owned, keys_of, lies_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,15 @@ class Adoption:
     named: Named
     """These, and not those, wherever they lie."""
 
+    keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The label keys of the domains."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", keys_of(self.domains))
+
     def admits(self, shape: Shape) -> bool:
         """Whether machines of this shape are taken in."""
-        attribute = shape.profile.attribute
-        return any(attribute(key) == value for key, value in self.domains or ())
+        return lies_in(self.domains or frozenset(), self.keys, shape.profile)
 
 
 class Holdings:

@@ -99,6 +99,8 @@ class Keeping:
     def __init__(self, tools: OwnershipTools) -> None:
         self._tools = tools
         self._doubtful: set[MachineId] | None = None
+        self._found: frozenset[ClusterId] | None = None
+        """Whom machines served that were there at the start, once that is known."""
 
     @property
     def owned(self) -> Owned:
@@ -173,11 +175,11 @@ class Keeping:
     ) -> Parted:
         """Take in hand what is free; the rest serves or is on its way, and is kept until it is.
 
-        With the `uncounted` no quota goes: others have them, and theirs. Those that serve none of
-        our clusters serve theirs, and go too.
+        With the `uncounted` no quota goes: others have them, and theirs. Those that serve clusters
+        of others go too.
         """
         tools = self._tools
-        ours = self._clusters() if uncounted else None
+        others = self._others() if uncounted else frozenset[ClusterId]()
         places = Counter[Place]()
         free: list[Handed] = []
         kept: list[Stray] = []
@@ -187,7 +189,7 @@ class Keeping:
             record = tools.inventory.machine(name)
             source = tools.inventory.source(name)
             domain = domain_by(keys, record.profile)
-            is_theirs = name in uncounted and ours is not None and record.cluster not in ours
+            is_theirs = name in uncounted and record.cluster in others
             if (is_theirs or self.is_free(record)) and tools.ledger.take(name):
                 free.append(Handed(name, source, domain))
                 places.update(() if name in uncounted else self.counts_for([name]))
@@ -195,12 +197,23 @@ class Keeping:
                 kept.append(Stray(name, source, domain, leaving=True))
         return Parted(tuple(free), tuple(kept), places)
 
-    def _clusters(self) -> frozenset[ClusterId | None] | None:
-        """The clusters that ask us, and none; None before the first cycle."""
-        published = self._tools.published()
-        if published is None:
-            return None
-        return frozenset({None, *(need.cluster for need in published.plan.needs)})
+    def find_clusters(self) -> None:
+        """Remember, once after a start, whom the machines serve that every list has named."""
+        if self._found is None and self._tools.reconciler.knows_all:
+            self._found = _served(self._tools.inventory.snapshot())
+
+    def _others(self) -> frozenset[ClusterId]:
+        """The clusters that are not ours, of those that machines serve.
+
+        Whoever was heard is ours, whatever it asks for now. One that was not is, too, if machines
+        served it at the start: it may not have come back yet.
+        """
+        published, found = self._tools.published(), self._found
+        if published is None or found is None:
+            return frozenset()
+        demand = published.plan.demand
+        served = _served(self._tools.inventory.snapshot())
+        return served - found - demand.heard - frozenset(demand.asked.clusters)
 
     async def let_go(self, machines: Sequence[MachineId], why: str) -> None:
         """Forget machines in hand that are no longer ours. Nobody lost them: nobody is told."""
@@ -225,6 +238,12 @@ class Keeping:
             self._tools.journal.noticed(
                 event, reason=reason, count=len(machines), machines=named, **facts
             )
+
+
+def _served(snapshot: Snapshot) -> frozenset[ClusterId]:
+    """The clusters that machines are bound to."""
+    used = np.unique(snapshot.cluster[snapshot.order]).tolist()
+    return frozenset(snapshot.clusters[code] for code in used if code)
 
 
 def lying(snapshot: Snapshot, chosen: Callable[[Shape], bool]) -> list[MachineId]:

@@ -110,16 +110,15 @@ class Owned:
     retiring: frozenset[Domain] = frozenset()
     """Those of them that it no longer names: ours until it is known what serves there."""
 
+    keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The label keys of its domains; a fleet has one."""
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", keys_of(self.domains))
         for name in ("here", "away", "away_providers"):
             value = getattr(self, name)
             if not isinstance(value, MappingProxyType):
                 object.__setattr__(self, name, MappingProxyType(dict(value)))
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The label keys of its domains; a fleet has one."""
-        return tuple(sorted({domain.key for domain in self.domains or ()}))
 
     def admits(self, shape: Shape) -> bool:
         """Whether machines of this shape lie in one of its domains."""
@@ -127,9 +126,7 @@ class Owned:
 
     def holds(self, profile: Profile) -> bool:
         """Whether a machine like this lies in one of its domains."""
-        if self.domains is None:
-            return True
-        return any(profile.attribute(key) == value for key, value in self.domains)
+        return self.domains is None or lies_in(self.domains, self.keys, profile)
 
     def has(self, machine: MachineId, profile: Profile) -> bool:
         """Whether a machine is its own to have."""
@@ -148,6 +145,16 @@ class Owned:
     def promise_of(self, instruction: str) -> Promise | None:
         """What was promised for an instruction."""
         return next((each for each in self.promises if each.instruction == instruction), None)
+
+
+def keys_of(domains: Iterable[Domain] | None) -> tuple[str, ...]:
+    """The label keys of domains."""
+    return tuple(sorted({domain.key for domain in domains or ()}))
+
+
+def lies_in(domains: Collection[Domain], keys: Iterable[str], profile: Profile) -> bool:
+    """Whether a machine like this lies in one of many domains, of which these are the keys."""
+    return any((key, profile.attribute(key)) in domains for key in keys)
 
 
 def checked(domain: tuple[str, str]) -> Domain:

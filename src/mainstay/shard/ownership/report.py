@@ -106,6 +106,25 @@ def check_strays(owned: Owned) -> None:
         )
 
 
+class Room:
+    """How many more strays a report could name. Taken one by one."""
+
+    def __init__(self, owned: Owned) -> None:
+        self._here = owned.here
+        self.machines = max(NAMED_MAX - len(owned.here), 0)
+        self._bytes = NAMED_BYTES_MAX - _bytes(owned.here.values())
+
+    def take(self, stray: Stray) -> bool:
+        """Whether there is room for one, as it is now; then it is taken."""
+        before = self._here.get(stray.machine)
+        size = _bytes([stray]) - (0 if before is None else _bytes([before]))
+        if size > self._bytes or (before is None and not self.machines):
+            return False
+        self._bytes -= size
+        self.machines -= before is None
+        return True
+
+
 def _bytes(machines: Collection[Handed | Stray]) -> int:
     """About what machines take in a report."""
     size = sum(len(each[0]) + len(each[1]) + _ROW_BYTES for each in machines)

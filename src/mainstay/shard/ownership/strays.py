@@ -7,19 +7,21 @@ A machine of ours that its provider has moved into another domain is a stray fro
 ours until it is free, and whoever owns that domain hears of it.
 """
 
-import contextlib
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from mainstay.engine.lookup import rows_of
+from mainstay.engine.rows import Mask
+from mainstay.inventory.shapes import ShapeView
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.coordination import Domain, Stray
-from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId
+from mainstay.model.texts import Rows
 from mainstay.shard.events import Event
 from mainstay.shard.ownership.keeping import FREE, Keeping, OwnershipTools
 from mainstay.shard.ownership.owned import Owned, domain_by, dropped, strayed
-from mainstay.shard.ownership.report import check_strays
+from mainstay.shard.ownership.report import Room
 
 MISSING_S: Final = 120.0
 """A stray that its provider no longer lists is asked for after so long."""
@@ -33,8 +35,18 @@ LOOK_S: Final = 5.0
 ASKED_MAX: Final = 100
 """So many at once are asked for by their names."""
 
-Told: TypeAlias = frozenset[MachineId]
-"""Which strays were named to whoever is told, and heard."""
+Told: TypeAlias = frozenset[tuple[MachineId, Domain | None]]
+"""Which strays were named to whoever is told, where they lay then, and heard."""
+
+
+class _Moved(NamedTuple):
+    """What lies in another domain than we think."""
+
+    strays: list[Stray]
+    """As many as a report can name."""
+
+    untold: int
+    """How many more there are."""
 
 
 class Strays:
@@ -45,6 +57,8 @@ class Strays:
         self._keeping = keeping
         self._swept: tuple[Snapshot, Owned, Told | None] | None = None
         self._compared: tuple[Snapshot, Owned] | None = None
+        self._outside = _Outside()
+        self._untold = 0
         self._looked_s = -LOOK_S
         self._seen: set[MachineId] = set()
         self._missing_s: dict[MachineId, float] = {}
@@ -53,55 +67,49 @@ class Strays:
     async def sweep(self, told: Told | None) -> None:
         """Notice what lies elsewhere by now, let go of what is free and `told`, drop what is gone.
 
-        One that goes before anybody has heard of it could not bring its quota to the next owner.
+        One that goes before anybody has heard where it lies could not bring its quota to the next
+        owner.
         """
         await self._notice()
         await self._let_go(told)
         await self._drop()
 
     async def _notice(self) -> None:
-        """More than can be reported stay as they were: of those nobody else would hear."""
+        """More than can be reported stray as room appears: of those nobody else would hear. That
+        there are such is told.
+        """
         tools, keeping, owned = self._tools, self._keeping, self._keeping.owned
         snapshot = tools.inventory.snapshot()
-        if owned.domains is None or self._compared == (snapshot, owned):
+        if owned.domains is None or _same(self._compared, (snapshot, owned)):
             return
+        known = [name for name in owned.here if name in tools.inventory]
+        moved = await tools.aside(
+            lambda: _moved(snapshot, owned, self._outside.of(snapshot.shapes, owned), known)
+        )
+        strays = [each for each in moved.strays if each.machine in tools.inventory]
+        if strays:
+            await keeping.keep(strayed(owned, strays))
+            keeping.tell(Event.MACHINE_STRAYED, [each.machine for each in strays], reason="label")
+        if moved.untold and not self._untold:
+            tools.journal.noticed(Event.STRAYS_NOT_TOLD, count=moved.untold)
+        self._untold = moved.untold
         self._compared = snapshot, owned
-        moved = await self._moved(snapshot, owned)
-        if not moved:
-            return
-        new = strayed(owned, moved)
-        with contextlib.suppress(Rejected):
-            check_strays(new)
-            await keeping.keep(new)
-            keeping.tell(Event.MACHINE_STRAYED, [each.machine for each in moved], reason="label")
-
-    async def _moved(self, snapshot: Snapshot, owned: Owned) -> list[Stray]:
-        """What lies in another domain than we think. One without the label is where it was."""
-        inventory, here = self._tools.inventory, owned.here
-        found = await self._tools.aside(lambda: _outside(snapshot, owned))
-        back = [name for name in here if name not in found and name in inventory]
-        for name in back:
-            found[name] = domain_by(owned.keys, inventory.machine(name).profile)
-        return [
-            Stray(name, inventory.source(name), domain, leaving=_is_leaving(owned, name))
-            for name, domain in sorted(found.items())
-            if domain is not None
-            and name in inventory
-            and (name not in here or here[name].domain != domain)
-        ]
 
     async def _let_go(self, told: Told | None) -> None:
         tools, keeping, owned = self._tools, self._keeping, self._keeping.owned
         snapshot = tools.inventory.snapshot()
         if not any(stray.leaving for stray in owned.here.values()):
             return
-        if self._swept == (snapshot, owned, told) and not len(tools.ledger):
+        if _same(self._swept, (snapshot, owned, told)) and not len(tools.ledger):
             return
+        free = await tools.aside(
+            lambda: _free(snapshot, owned, self._outside.of(snapshot.shapes, owned))
+        )
         going = [
             name
-            for name in _free(snapshot, owned)
+            for name in free
             if name in owned.here
-            and (told is None or name in told)
+            and (told is None or (name, owned.here[name].domain) in told)
             and name in tools.inventory
             and owned.here[name].leaving
             and keeping.is_free(tools.inventory.machine(name))
@@ -111,7 +119,7 @@ class Strays:
             await keeping.lower(keeping.counts_for(going), in_hand=going)
             await keeping.keep(dropped(owned, frozenset(going)), in_hand=going)
             await keeping.let_go(going, "stray_free")
-        self._swept = tools.inventory.snapshot(), keeping.owned, told
+        self._swept = snapshot, owned, told
 
     async def _drop(self) -> None:
         tools, keeping, now_s = self._tools, self._keeping, self._tools.clock.elapsed_s()
@@ -141,17 +149,60 @@ class Strays:
             keeping.tell(Event.MACHINE_LET_GO, gone, reason="stray_gone")
 
 
-def _outside(snapshot: Snapshot, owned: Owned) -> dict[MachineId, Domain | None]:
-    """Which machines lie outside the domains, and where; a shape is looked at once."""
-    shapes = snapshot.shapes.values
-    counts = snapshot.machines_of_shape
-    codes = [c for c in np.flatnonzero(counts).tolist() if c and not owned.admits(shapes[c])]
-    if not codes:
-        return {}
-    where = {code: domain_by(owned.keys, shapes[code].profile) for code in codes}
-    rows = snapshot.order[np.isin(snapshot.shape[snapshot.order], codes)].astype(np.intp)
-    lie = (where[code] for code in snapshot.shape[rows].tolist())
-    return dict(zip(snapshot.machine_ids(rows), lie, strict=True))
+class _Outside:
+    """Which shapes lie outside the domains. The same value while neither changes."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[ShapeView, frozenset[Domain] | None] | None = None
+        self._mask: Mask = np.zeros(0, dtype=np.bool_)
+
+    def of(self, shapes: ShapeView, owned: Owned) -> Mask:
+        """Per shape."""
+        if not _same(self._seen, (shapes, owned.domains)):
+            self._mask = _outside(shapes, owned)
+            self._seen = shapes, owned.domains
+        return self._mask
+
+
+def _outside(shapes: ShapeView, owned: Owned) -> Mask:
+    """A value of a label is looked at once."""
+    outside: Mask = np.full(len(shapes.values), owned.domains is not None, dtype=np.bool_)
+    outside[0] = False
+    for key in owned.keys:
+        codes, values = shapes.attribute(key)
+        inside = [(key, value) in (owned.domains or ()) for value in values]
+        outside &= ~np.array(inside, dtype=np.bool_)[codes]
+    return outside
+
+
+def _moved(snapshot: Snapshot, owned: Owned, outside: Mask, known: list[MachineId]) -> _Moved:
+    """One without the label is where it was. Of the strays these are `known` to be there."""
+    shapes, here = snapshot.shapes.values, owned.here
+    strays = rows_of(snapshot, known)
+    order = snapshot.order.astype(np.intp)
+    lying = order[outside[snapshot.shape[order]]]
+    used = np.unique(np.concatenate([snapshot.shape[strays], snapshot.shape[lying]]))
+    where = {code: domain_by(owned.keys, shapes[code].profile) for code in used.tolist()}
+    labelled = np.zeros(len(shapes), dtype=np.bool_)
+    labelled[[code for code, domain in where.items() if domain is not None]] = True
+    is_new = labelled[snapshot.shape[lying]] & ~np.isin(lying, strays)
+    room = Room(owned)
+    found: list[Stray] = []
+
+    def stray(name: MachineId, row: int) -> Stray:
+        source, leaving = snapshot.sources[int(snapshot.source[row])], _is_leaving(owned, name)
+        return Stray(name, source, where[int(snapshot.shape[row])], leaving=leaving)
+
+    now = [stray(name, row) for name, row in zip(known, strays.tolist(), strict=True)]
+    again = [each for each in now if each.domain not in (None, here[each.machine].domain)]
+    found += filter(room.take, again)
+    new: Rows = lying[is_new]
+    fitting = new[: room.machines]
+    for name, row in zip(snapshot.machine_ids(fitting), fitting.tolist(), strict=True):
+        if not room.take(each := stray(name, row)):
+            break
+        found.append(each)
+    return _Moved(found, len(again) + len(new) - len(found))
 
 
 def _is_leaving(owned: Owned, machine: MachineId) -> bool:
@@ -159,12 +210,15 @@ def _is_leaving(owned: Owned, machine: MachineId) -> bool:
     return stray is None or stray.leaving
 
 
-def _free(snapshot: Snapshot, owned: Owned) -> list[MachineId]:
+def _free(snapshot: Snapshot, owned: Owned, outside: Mask) -> list[MachineId]:
     """What serves nobody and lies outside the domains; and leaving strays inside, if there are."""
-    shapes = snapshot.shapes.values
-    outside = np.array([owned.domains is not None and not owned.admits(each) for each in shapes])
     rows = snapshot.rows_in(*FREE)
     rows = rows[(snapshot.cluster[rows] == 0) & outside[snapshot.shape[rows]]]
     inside = owned.domains or frozenset()
     odd = [name for name, stray in owned.here.items() if stray.leaving and stray.domain in inside]
     return [*snapshot.machine_ids(rows), *odd]
+
+
+def _same(seen: tuple[object, ...] | None, now: tuple[object, ...]) -> bool:
+    """Whether these are the very objects that were seen."""
+    return seen is not None and all(one is other for one, other in zip(seen, now, strict=True))

@@ -1,6 +1,7 @@
 """Telling a payer that money runs out: each thing once per episode, in the transaction of its row.
 
-Locks are taken in one order, allocation before account, so that nobody waits in a circle.
+Locks are taken in one order, so that nobody waits in a circle: allocation, node, the node's
+outages, account. Who holds a later one takes an earlier one only if nobody has it.
 """
 
 from collections.abc import Mapping

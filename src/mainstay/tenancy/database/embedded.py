@@ -5,7 +5,6 @@ an unprivileged user, with a copy of the binaries if that user cannot read them,
 elsewhere if that user cannot reach ours. No folder's mode is changed that was not made here.
 """
 
-import ctypes
 import fcntl
 import hashlib
 import os
@@ -21,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import psycopg
 
@@ -35,7 +34,18 @@ _POLL_S: Final = 0.02
 _ERROR_WORDS: Final = ("error:", "ERROR:", "FATAL:", "PANIC:")
 _PASSING: Final = ("shared memory block", "could not create any TCP/IP sockets")
 """Sessions of a server that was killed are still going; somebody else was given our port."""
-_PR_SET_PDEATHSIG: Final = 1
+_BECOME: Final = """
+import ctypes, os, signal, sys
+uid, gid = int(sys.argv[1]), int(sys.argv[2])
+if uid >= 0:
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, int(signal.SIGINT), 0, 0, 0)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""The signal is a fast shutdown; it is set last, since a change of user would undo it."""
 
 SETTINGS: Final = {
     "max_connections": "200",
@@ -228,8 +238,10 @@ def _initialise(data: Path, binaries: Path, password: str, account: Account | No
         "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-instructions",
     ]  # fmt: skip
     try:
-        ended = subprocess.run(command, check=False, capture_output=True, text=True, cwd="/",
-                               **_as(account))  # fmt: skip
+        ended = subprocess.run(
+            _as(account, command), check=False, capture_output=True, text=True, cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
     finally:
         given.unlink()
     if ended.returncode:
@@ -242,8 +254,8 @@ def _with_database(data: Path, binaries: Path, account: Account | None) -> None:
     """Our own database, made while nobody else can connect."""
     command = [str(binaries / "postgres"), "--single", "-D", str(data), "postgres"]
     ended = subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd="/",
-        input="create database mainstay\n", **_as(account),
+        _as(account, command), check=False, capture_output=True, text=True, cwd="/",
+        input="create database mainstay\n", start_new_session=True,
     )  # fmt: skip
     if ended.returncode:
         raise Unavailable(f"cannot make the database: {_complaint(ended.stderr)}")
@@ -297,23 +309,28 @@ def _start(
     command: list[str], account: Account | None, log: IO[bytes]
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-        preexec_fn=_die_with_parent if sys.platform.startswith("linux") else None,  # noqa: PLW1509
-        **_as(account),
+        _as(account, command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+        start_new_session=True,
     )  # fmt: skip
 
 
-def _die_with_parent() -> None:
-    """Fast shutdown when we are gone. After the change of user, which would undo it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+def _as(account: Account | None, command: list[str]) -> list[str]:
+    """The command that becomes that user and then this one, and dies with us.
+
+    A program of its own does it: what Python offers to run between fork and exec would run the
+    threads of libraries that live through a fork, and gRPC's have ended the child.
+    """
+    uid, gid = (-1, -1) if account is None else (account.uid, account.gid)
+    return [_interpreter(), "-I", "-S", "-c", _BECOME, str(uid), str(gid), *command]
 
 
-def _as(account: Account | None) -> dict[str, Any]:
-    if account is None:
-        return {"start_new_session": True}
-    return {
-        "user": account.uid, "group": account.gid, "extra_groups": [], "start_new_session": True,
-    }  # fmt: skip
+def _interpreter() -> str:
+    """Ours, or the system's for a process that has given up the right to run ours."""
+    if os.access(sys.executable, os.X_OK):
+        return sys.executable
+    if (found := shutil.which("python3", path=os.defpath)) is None:
+        raise Unavailable(f"cannot start PostgreSQL: this user may not run {sys.executable}")
+    return found
 
 
 def _wait_until_ready(

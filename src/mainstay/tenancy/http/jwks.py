@@ -2,12 +2,13 @@
 
 They are kept and read anew now and then. A token that names a key we do not know is the sign of a
 new one: then they are read at once, but not for every token that anybody makes up. When they cannot
-be read, the old ones are good for a while longer.
+be read, the old ones are good for a while longer, and then nobody is believed until they can be.
 """
 
 import asyncio
 import base64
 import json
+import math
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -26,12 +27,14 @@ from mainstay.runtime.log import logger
 
 REREAD_S: Final = 60.0
 UNKNOWN_S: Final = 5.0
-"""Between two reads because of keys that we do not know."""
+"""Between two reads because of keys that we do not know, or because we know none."""
 
 KEPT_S: Final = 3600.0
 """So long keys are good that could not be read again."""
 
 PATIENCE_S: Final = 5.0
+"""With one read, all in all."""
+
 BYTES_MAX: Final = 1024 * 1024
 
 Read = Callable[[str], bytes]
@@ -49,9 +52,10 @@ class Jwks:
         self._where, self._clock = where, clock
         self._read = read or (fetched if is_url(where) else _from_file)
         self._keys: KeySet | None = None
-        self._good_at_s = 0.0
-        self._tried_at_s = 0.0
+        self._good_at_s = -math.inf
+        self._tried_at_s = -math.inf
         self._reading = asyncio.Lock()
+        self._running: asyncio.Future[bytes] | None = None
 
     async def for_token(self, token: str) -> KeySet:
         """The keys, read anew if they are old or do not have the one that the token names."""
@@ -60,13 +64,20 @@ class Jwks:
         async with self._reading:
             if (keys := self._known(token)) is not None:
                 return keys
+            now_s = self._clock.elapsed_s()
+            if not self._are_good(now_s) and now_s - self._tried_at_s < UNKNOWN_S:
+                raise Unavailable(f"the keys of tokens could not be read: {self._where}")
             return await self._anew()
+
+    def _are_good(self, now_s: float) -> bool:
+        return self._keys is not None and now_s - self._good_at_s <= KEPT_S
 
     def _known(self, token: str) -> KeySet | None:
         """What we have, unless it is time to read."""
-        if self._keys is None:
+        now_s = self._clock.elapsed_s()
+        if self._keys is None or not self._are_good(now_s):
             return None
-        waited_s = self._clock.elapsed_s() - self._tried_at_s
+        waited_s = now_s - self._tried_at_s
         named = _named(token)
         is_there = named is None or any(key.kid == named for key in self._keys.keys)
         return self._keys if waited_s < (REREAD_S if is_there else UNKNOWN_S) else None
@@ -74,17 +85,25 @@ class Jwks:
     async def _anew(self) -> KeySet:
         now_s = self._tried_at_s = self._clock.elapsed_s()
         try:
-            found = await asyncio.to_thread(self._read, self._where)
-            self._keys = KeySet.import_key_set(json.loads(found))
+            self._keys = KeySet.import_key_set(json.loads(await self._content()))
         except OSError as error:
-            return self._old(now_s, f"cannot read the keys of tokens: {self._where}", error)
-        except (ValueError, JoseError, KeyError, TypeError) as error:
-            return self._old(now_s, f"not a set of keys: {self._where}", error)
+            return self._old(f"cannot read the keys of tokens: {self._where}", error)
+        except (ValueError, JoseError, KeyError, TypeError, RecursionError) as error:
+            return self._old(f"not a set of keys: {self._where}", error)
         self._good_at_s = now_s
         return self._keys
 
-    def _old(self, now_s: float, why: str, error: Exception) -> KeySet:
-        if self._keys is None or now_s - self._good_at_s > KEPT_S:
+    async def _content(self) -> bytes:
+        """What is there. A read that takes too long goes on, and the next one waits for it, so that
+        no more than one thread waits for an issuer."""
+        if self._running is None or self._running.done():
+            self._running = asyncio.ensure_future(asyncio.to_thread(self._read, self._where))
+        async with asyncio.timeout(PATIENCE_S):
+            return await asyncio.shield(self._running)
+
+    def _old(self, why: str, error: Exception) -> KeySet:
+        now_s = self._tried_at_s = self._clock.elapsed_s()
+        if self._keys is None or not self._are_good(now_s):
             raise Unavailable(why) from error
         logger().warning("keys_of_tokens_are_old", why=why, error=type(error).__name__)
         return self._keys
@@ -95,7 +114,7 @@ def _named(token: str) -> str | None:
     head = token.partition(".")[0]
     try:
         said = json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     kid = said.get("kid") if isinstance(said, dict) else None
     return kid if isinstance(kid, str) else None

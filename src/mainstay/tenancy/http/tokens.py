@@ -89,7 +89,7 @@ class Tokens:
             rules.validate(decoded.claims)
         except ExpiredTokenError as error:
             raise TokenExpired("this token has expired") from error
-        except (JoseError, ValueError, TypeError, KeyError) as error:
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise TokenInvalid("this token is not one that we believe") from error
         return dict(decoded.claims)
 

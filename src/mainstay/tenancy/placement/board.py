@@ -10,10 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby, islice
+from typing import Final
 
 from mainstay.tenancy.placement.place import Refusal, place
 from mainstay.tenancy.placement.rank import Choice, outlook_for, ranked
 from mainstay.tenancy.placement.shape import Ask, Catalogue, NodeView, Sku
+
+REFUSALS_MAX: Final = 1024
+"""So many are remembered: anybody can ask for what does not exist, in ever other words."""
 
 
 @dataclass(slots=True)
@@ -89,6 +93,8 @@ class Board:
         if ask not in self._refusals:
             found = place(ask, self.catalogue, [kind.like for kind in self._kinds.values()])
             assert isinstance(found, Refusal)
+            if len(self._refusals) >= REFUSALS_MAX:
+                self._refusals.clear()
             self._refusals[ask] = found
         return self._refusals[ask]
 

@@ -46,9 +46,17 @@ create trigger offers_are_seen_to_change after update on node_offers
 create trigger offers_are_seen_to_go after delete on node_offers
     referencing old table as changed for each statement execute function nodes_changed();
 
-create trigger nodes_are_seen_to_change after insert or delete or update of
-    status, region, sku, gpus_total, cpu_milli, memory_mib, partitioned on nodes
+create trigger nodes_are_seen_to_come_and_go after insert or delete on nodes
     for each row execute function node_changed();
+-- Not when a node's agent has called and nothing else: that is written all the time.
+create trigger nodes_are_seen_to_change after update of
+    status, region, sku, gpus_total, cpu_milli, memory_mib, partitioned on nodes
+    for each row when (
+        (old.status, old.region, old.sku, old.gpus_total, old.cpu_milli, old.memory_mib,
+         old.partitioned) is distinct from
+        (new.status, new.region, new.sku, new.gpus_total, new.cpu_milli, new.memory_mib,
+         new.partitioned))
+    execute function node_changed();
 
 create trigger skus_are_seen_to_change after insert or update or delete on skus
     for each statement execute function all_nodes_changed();
@@ -84,6 +92,8 @@ create function allocate(
 declare
     whole   boolean := cardinality(taken) = 0;
     many    int := cardinality(taken) / cardinality(nodes);
+    asked   text := "order" ->> 'sku';
+    wanted  int := ("order" ->> 'gpus')::int;
     payer   text;
     node    nodes%rowtype;
     given   allocations%rowtype;
@@ -94,15 +104,22 @@ begin
     if not found
         or (select coalesce(sum(amount_minor), 0) from ledger where account_id = payer) <= 0
         or not exists (select from skus join accounts using (currency)
-                       where sku = "order" ->> 'sku' and skus.active and accounts.id = payer)
+                       where sku = asked and skus.active and accounts.id = payer
+                         and wanted = any(allowed_gpu_counts)
+                         and capacity_shape = case when whole then 'baremetal'
+                                                   else 'gpu_slice' end)
+        or not (whole or many = wanted)
         or (select count(*) from ssh_keys where id = any(keys)
               and project_id = "order" ->> 'project') <> cardinality(keys) then
         return;
     end if;
     for turn in 1 .. cardinality(nodes) loop
         select * into node from nodes as one
-            where one.id = nodes[turn] and one.status = 'active' for update skip locked;
+            where one.id = nodes[turn] and one.status = 'active'
+              and one.region = "order" ->> 'region' for update skip locked;
         continue when not found;
+        continue when node.sku <> asked and not exists (
+            select from node_offers where node_id = node.id and node_offers.sku = asked);
         indexes := taken[(turn - 1) * many + 1 : turn * many];
         if whole then
             continue when exists (select from claims where node_id = node.id
@@ -110,7 +127,7 @@ begin
                 or exists (select from slots where node_id = node.id
                              and (status <> 'available' or unready <> ''))
                 or (select count(*) from slots where node_id = node.id)
-                   <> ("order" ->> 'gpus')::int;
+                   <> wanted;
         else
             continue when (select count(*) from slots where node_id = node.id
                              and slot_index = any(indexes) and status = 'available'
@@ -134,10 +151,10 @@ begin
             capacity_shape, node_id, image_slug, price_minor, currency, status, correlation_id,
             created_at)
         select new_id, "order" ->> 'project', payer, "order" ->> 'by', skus.sku,
-            ("order" ->> 'gpus')::int, "order" ->> 'region', skus.capacity_shape, node.id,
+            wanted, "order" ->> 'region', skus.capacity_shape, node.id,
             skus.image_slug, skus.gpu_hourly_price_minor, skus.currency, 'requested',
             "order" ->> 'correlation', clock_timestamp()
-        from skus where skus.sku = "order" ->> 'sku'
+        from skus where skus.sku = asked
         returning * into given;
         if node.mode <> (case when whole then 'node_exclusive' else 'slot' end) then
             update nodes as one set mode = case when whole then 'node_exclusive' else 'slot' end
@@ -174,9 +191,9 @@ begin
     end loop;
 end $$;
 
--- When nodes were offline: time that nobody pays for. Written by whatever changes a node's status,
--- and not while a charge is made that would have to know: both hold the same lock, one for itself,
--- charges together.
+-- When the agents of nodes were silent: time that nobody pays for, whatever is said of the node
+-- meanwhile. Not written while a charge is made that would have to know: both hold the same lock,
+-- one for itself, charges together.
 create table node_outages (
     node_id     text not null references nodes,
     began_at    timestamptz not null default clock_timestamp(),
@@ -188,22 +205,28 @@ create unique index one_outage_at_a_time on node_outages (node_id) where ended_a
 
 insert into node_outages (node_id) select id from nodes where status = 'offline';
 
-create function a_node_goes_offline_or_comes_back() returns trigger language plpgsql as $$
+-- The caller has the node's row locked. Whether it is news.
+create function outage_begins(node text) returns boolean language plpgsql as $$
 begin
-    perform pg_advisory_xact_lock(hashtext('mainstay outages'), hashtext(new.id));
-    if new.status = 'offline' then
-        insert into node_outages (node_id) values (new.id);
-    else
-        update node_outages set ended_at = greatest(clock_timestamp(), began_at)
-            where node_id = new.id and ended_at is null;
-    end if;
-    return null;
+    perform pg_advisory_xact_lock(hashtext('mainstay outages'), hashtext(node));
+    insert into node_outages (node_id) values (node)
+        on conflict (node_id) where ended_at is null do nothing;
+    return found;
 end $$;
-create trigger a_node_goes_offline_or_comes_back after update of status on nodes
-    for each row when ((old.status = 'offline') <> (new.status = 'offline'))
-    execute function a_node_goes_offline_or_comes_back();
 
--- How much of a time is paid for: not while the node was offline.
+-- The same of its end. Who has no outage waits for no charge.
+create function outage_ends(node text) returns boolean language plpgsql as $$
+begin
+    if not exists (select from node_outages where node_id = node and ended_at is null) then
+        return false;
+    end if;
+    perform pg_advisory_xact_lock(hashtext('mainstay outages'), hashtext(node));
+    update node_outages set ended_at = greatest(clock_timestamp(), began_at)
+        where node_id = node and ended_at is null;
+    return found;
+end $$;
+
+-- How much of a time is paid for: not while the node was silent.
 create function paid_time(node text, since timestamptz, until timestamptz) returns interval
     language sql stable as $$
     select until - since - coalesce(sum(
@@ -213,8 +236,9 @@ create function paid_time(node text, since timestamptz, until timestamptz) retur
 $$;
 
 -- Why a slot cannot be given out though it is available; empty: it can. The parts of a bundle are
--- its own: an address that another slot of the node has, too, is nobody's; one that all others have
--- and this slot lacks is missing; and a fabric function must be the slot's alone.
+-- its own: an address that another slot of the node has, too, is nobody's; one that any other has
+-- and this slot lacks is missing; and a fabric function must be the slot's alone. Slots that nobody
+-- has approved, or that were taken out of service, are not looked at.
 alter table slots add column unready text not null default '';
 
 create function slots_are_ready() returns trigger language plpgsql as $$
@@ -226,7 +250,7 @@ begin
             ('pci_address', pci_address), ('nvme_device', nvme_device),
             ('mac_address', mac_address), ('private_ip', private_ip),
             ('fabric_vf_pci_address', fabric_vf_pci_address)) as part (what, address)
-        where node_id = of
+        where node_id = of and status not in ('discovered', 'disabled')
     ), faults as (
         select one.id, one.what || case when one.address = '' then ' is missing'
                                         else ' is not its own' end as fault
@@ -250,3 +274,16 @@ create trigger slots_are_ready after insert or delete or update of
     node_id, pci_address, nvme_device, mac_address, private_ip, fabric_vf_pci_address,
     fabric_claim_mode on slots
     for each row execute function slots_are_ready();
+-- Not when a slot is given out or taken back: it counts before and after.
+create trigger slots_come_to_count after update of status on slots
+    for each row when ((old.status in ('discovered', 'disabled'))
+                       <> (new.status in ('discovered', 'disabled')))
+    execute function slots_are_ready();
+
+-- Billing is told of releases from now on; what was told before it need not look at.
+insert into consumed (consumer, event_id)
+    select 'billing', id from outbox where event_type = 'provisioning.releasing.requested'
+    on conflict do nothing;
+
+-- What is there already is judged, too.
+update slots set node_id = node_id;

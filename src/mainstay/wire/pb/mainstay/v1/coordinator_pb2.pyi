@@ -409,20 +409,22 @@ class MoveDomainRequest(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., to: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
 
 class SetQuotaRequest(_message.Message):
-    __slots__ = ("kind", "name", "region", "entitled", "reason", "by")
+    __slots__ = ("kind", "name", "region", "entitled", "reason", "by", "forget_waiting")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
     ENTITLED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    FORGET_WAITING_FIELD_NUMBER: _ClassVar[int]
     kind: str
     name: str
     region: str
     entitled: int
     reason: str
     by: str
-    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., region: _Optional[str] = ..., entitled: _Optional[int] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ...) -> None: ...
+    forget_waiting: bool
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., region: _Optional[str] = ..., entitled: _Optional[int] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., forget_waiting: _Optional[bool] = ...) -> None: ...
 
 class ClearQuotaRequest(_message.Message):
     __slots__ = ("kind", "name", "region", "reason", "by")
