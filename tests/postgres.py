@@ -10,7 +10,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ from mainstay.tenancy.database.migrate import migrate
 TEMPLATE: Final = "migrated"
 _NUMBERS: Final = itertools.count(1)
 _STARTED: Final = ExitStack()
+_UNDROPPED: Final[list[str]] = []
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +69,20 @@ def database_on(server: Server) -> Iterator[str]:
     try:
         yield named(server.url, name)
     finally:
-        _execute(server.url, f"drop database {name} with (force)")
+        _UNDROPPED.append(name)
+        _drop(server)
+
+
+def _drop(server: Server) -> None:
+    """What is left of tests that are over. Who was cancelled in the middle of connecting is waited
+    for by PostgreSQL for a minute, but not by us: the next test tries again.
+    """
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("set statement_timeout = '2s'")
+        for name in tuple(_UNDROPPED):
+            with suppress(psycopg.errors.QueryCanceled):
+                connection.execute(f"drop database {name} with (force)")
+                _UNDROPPED.remove(name)
 
 
 @asynccontextmanager

@@ -1,5 +1,8 @@
 """Failed events: listed with their reasons, requeued or discarded, each with a row of the audit."""
 
+from contextlib import AsyncExitStack
+from functools import partial
+
 import pytest
 
 from event_stage import (
@@ -148,6 +151,16 @@ class TestRequeue:
         run(database_url, test)
 
 
+async def are_listening(pool: Pool, consumers: int) -> bool:
+    """Whether so many will hear what is published now."""
+    found = await rows(
+        pool,
+        "select from pg_stat_activity where datname = current_database()"
+        " and query like 'listen %%mainstay_bus%%' and state = 'idle'",
+    )
+    return len(found) == consumers
+
+
 class TestDiscard:
     def test_a_discarded_event_never_comes_and_the_later_ones_go_on(
         self, database_url: str
@@ -173,10 +186,11 @@ class TestDiscard:
             one = Effect("one", TWO, faults={event: 99})
             patient = relaying(TWO, unconfirmed=Backoff(first_s=3600, most_s=3600))
             bus = PostgresBus(pool)
-            async with running(
-                relay.run(pool, bus, patient),
-                consume.run(pool, bus, [one, two], consuming(TWO)),
-            ):
+            async with AsyncExitStack() as services:
+                consumers = consume.run(pool, bus, [one, two], consuming(TWO))
+                await services.enter_async_context(running(consumers))
+                await until(partial(are_listening, pool, 2))  # who was not is rung for in an hour
+                await services.enter_async_context(running(relay.run(pool, bus, patient)))
 
                 async def stuck() -> bool:
                     return (
