@@ -215,7 +215,7 @@ class Entitlement:
 
     def move(self, ack: InstructAck, giver: str, to: str) -> Callable[[InstructAck], None]:
         """Give what goes along; what is returned is called when the machines were taken."""
-        count = sum(moved.count for moved in ack.quota if moved.of == self.of)
+        count = sum(moved.amount for moved in ack.quota if moved.of == self.of)
         count = min(count, self.granted[giver])
         self.granted[giver] -= count
         self.granted[to] += count

@@ -4,6 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from mainstay.shard.money.account import Cell
+
 HOUR_NS = 3600 * 10**9
 
 
@@ -11,7 +13,7 @@ HOUR_NS = 3600 * 10**9
 class Stretch:
     """A machine in one cell at one price."""
 
-    cell: object
+    cell: Cell
     price: int
     start_ns: int
     end_ns: int | None = None
@@ -24,7 +26,7 @@ class PlainMoney:
     stretches: list[Stretch] = field(default_factory=list)
     running: dict[str, Stretch] = field(default_factory=dict)
 
-    def put(self, machine: str, cell: object, price: int, at_ns: int) -> None:
+    def put(self, machine: str, cell: Cell, price: int, at_ns: int) -> None:
         self.take(machine, at_ns)
         self.running[machine] = Stretch(cell, price, at_ns)
         self.stretches.append(self.running[machine])
@@ -33,9 +35,9 @@ class PlainMoney:
         if machine in self.running:
             self.running.pop(machine).end_ns = at_ns
 
-    def dollars(self, at_ns: int) -> dict[object, Fraction]:
+    def dollars(self, at_ns: int) -> dict[Cell, Fraction]:
         """By cell, in nano-dollars."""
-        found: dict[object, Fraction] = defaultdict(Fraction)
+        found: dict[Cell, Fraction] = defaultdict(Fraction)
         for each in self.stretches:
             end_ns = at_ns if each.end_ns is None else each.end_ns
             found[each.cell] += Fraction(each.price * (end_ns - each.start_ns), HOUR_NS)
@@ -49,7 +51,7 @@ class PlainMoney:
             for each in self.stretches:
                 end_ns = at_ns if each.end_ns is None else each.end_ns
                 lasted = max(0, min(end_ns, until_ns) - max(each.start_ns, since_ns))
-                on_demand = listed.get(each.cell.instance_type)  # type: ignore[attr-defined]
+                on_demand = listed.get(each.cell.instance_type)
                 if on_demand is not None:
                     saved += Fraction((on_demand - each.price) * lasted, HOUR_NS)
         return saved

@@ -42,7 +42,7 @@ def lived(steps: list[tuple[object, object, object, int]]) -> tuple[Account, Pla
         now += later
         held = plain.running.get(str(machine))
         if held is not None:
-            account.take(account.place(held.cell), held.price, now)  # type: ignore[arg-type]
+            account.take(account.place(held.cell), held.price, now)
         if isinstance(cell, Cell):
             assert isinstance(price, int)
             account.put(account.place(cell), price, now)
@@ -82,7 +82,7 @@ def test_in_whatever_order_changes_are_told_the_sum_is_the_same(
     ranked = sorted(range(len(bookings)), key=lambda place: order[place % len(order)])
     for place in ranked:
         cell, price, at_ns, hosts = bookings[place]
-        told_late.put(told_late.place(cell), price, at_ns, hosts)  # type: ignore[arg-type]
+        told_late.put(told_late.place(cell), price, at_ns, hosts)
 
     assert told_late.amounts(now + later) == account.amounts(now + later)
 
@@ -101,7 +101,7 @@ def test_a_saving_is_told_only_while_an_on_demand_price_is_known(
         now += pause
         held = plain.running.get(machine)
         if held is not None:
-            account.take(account.place(held.cell), held.price, now)  # type: ignore[arg-type]
+            account.take(account.place(held.cell), held.price, now)
         plain.take(machine, now)
         if cell is not None and price is not None:
             account.put(account.place(cell), price, now)

@@ -4,18 +4,15 @@ import asyncio
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httptools
-
 from mainstay.dashboard.html import written_query
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
+from mainstay.runtime.http_call import NoAnswer, http_call
 
 PREFIX: Final = "/api/v1"
 PATIENCE_S: Final = 10.0
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class RemoteTenancy:
@@ -51,49 +48,12 @@ class RemoteTenancy:
             head.append(f"X-Idempotency-Key: {_printable(key)}")
         try:
             async with asyncio.timeout(PATIENCE_S):
-                told = await self._exchanged("\r\n".join(head).encode("ascii") + b"\r\n\r\n" + body)
-        except (OSError, TimeoutError, httptools.HttpParserError, UnicodeError) as error:
+                request = "\r\n".join(head).encode("ascii") + b"\r\n\r\n" + body
+                told = await http_call(self._host, self._port, request, over=self._over)
+        except (*NoAnswer, UnicodeError) as error:
             why = f"no answer from {self._url}: {str(error) or 'too late'}"
             raise Unavailable(f"{why} (is `mainstay api` running?)") from error
         return _understood(*told)
-
-    async def _exchanged(self, request: bytes) -> tuple[int, bytes]:
-        reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._over)
-        try:
-            writer.write(request)
-            await writer.drain()
-            return await _read(reader)
-        finally:
-            writer.transport.abort()
-
-
-@dataclass(slots=True)
-class _Answer:
-    """What the parser calls back."""
-
-    body: bytearray = field(default_factory=bytearray)
-    ended: bool = False
-
-    def on_body(self, piece: bytes) -> None:
-        """A piece."""
-        self.body += piece
-
-    def on_message_complete(self) -> None:
-        """All of it."""
-        self.ended = True
-
-
-async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    answer = _Answer()
-    parser = httptools.HttpResponseParser(answer)
-    while not answer.ended:
-        piece = await reader.read(65_536)
-        if not piece:
-            raise ConnectionError("the answer broke off")
-        parser.feed_data(piece)
-        if len(answer.body) > ANSWER_BYTES_MAX:
-            raise ConnectionError("the answer is too long")
-    return parser.get_status_code(), bytes(answer.body)
 
 
 def _printable(key: str) -> str:

@@ -74,7 +74,7 @@ class QuotaMoved(NamedTuple):
     """How much of a number that a shard held goes with machines that it has let go of."""
 
     of: QuotaOf
-    count: int  # type: ignore[assignment]  # a tuple's method of this name is not missed
+    amount: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

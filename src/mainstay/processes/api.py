@@ -1,15 +1,9 @@
 """`mainstay api`: the API and the listener for node agents, and on request all the rest."""
 
-import asyncio
-import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, Final
-
-import uvicorn
-from fastapi import FastAPI
-from typing_extensions import override
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from mainstay.config.api import ApiConfig
 from mainstay.config.bridge import BridgeConfig
@@ -19,6 +13,7 @@ from mainstay.processes.bridge import bridging
 from mainstay.processes.tenancy import Around, Ground, alongside, standing
 from mainstay.processes.tenancy_parts import PARTS, SimulatedNode, housekeeping
 from mainstay.processes.told import until_told
+from mainstay.processes.web import serving_app
 from mainstay.tenancy.authority import Authority, new_key
 from mainstay.tenancy.http import agents, app
 from mainstay.tenancy.http.caller import Parts
@@ -27,9 +22,6 @@ from mainstay.tenancy.http.limits import RateLimit
 from mainstay.tenancy.http.tokens import Issuer, Tokens
 from mainstay.tenancy.private_files import private_folder
 from mainstay.wire.tls import is_loopback
-
-CLOSING_S: Final = 1
-"""Streams that are still open at the end are cut after this."""
 
 
 async def serve_api(
@@ -118,7 +110,7 @@ async def _public(ground: Ground, parts: Parts) -> AsyncIterator[str]:
     more: dict[str, Any] = {}
     if ground.config.tls_cert:
         more = {"ssl_certfile": ground.config.tls_cert, "ssl_keyfile": ground.config.tls_key}
-    async with _serving(served, ground.config.listen, more) as at:
+    async with serving_app(served, ground.config.listen, more) as at:
         yield at
 
 
@@ -145,50 +137,5 @@ async def _for_agents(ground: Ground, parts: Parts, authority: Authority) -> Asy
         "ssl_cert_reqs": ssl.CERT_OPTIONAL,
         "http": CertificateProtocol,
     }
-    async with _serving(agents.build(parts, authority), ground.config.agents, more) as at:
+    async with serving_app(agents.build(parts, authority), ground.config.agents, more) as at:
         yield at
-
-
-class _Server(uvicorn.Server):
-    """Signals are the process's own business."""
-
-    @override
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
-        yield
-
-
-@asynccontextmanager
-async def _serving(served: FastAPI, listen: str, more: dict[str, Any]) -> AsyncIterator[str]:
-    """Serve while the block runs; the address, whose port may have been 0."""
-    with _bound_to(listen) as bound:
-        config = uvicorn.Config(
-            served,
-            log_config=None,
-            log_level="critical",  # a bug is logged by the app, which knows the request
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=CLOSING_S,
-            server_header=False,
-            **{"http": "httptools", **more},
-        )
-        server = _Server(config)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(server.serve(sockets=[bound]), name=f"serve {listen}")
-            try:
-                yield f"{listen.rpartition(':')[0]}:{bound.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-
-
-@contextmanager
-def _bound_to(listen: str) -> Iterator[socket.socket]:
-    host, _, port = listen.rpartition(":")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        bound = socket.create_server((host.strip("[]"), int(port)), family=family)
-    except OSError as error:
-        raise Rejected(f"cannot listen at {listen}: {error.strerror}") from error
-    with bound:
-        yield bound

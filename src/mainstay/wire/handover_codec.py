@@ -224,7 +224,7 @@ def quota_line_from_wire(message: our_pb.QuotaLine) -> QuotaLine:
 
 def quota_moved_to_wire(moved: QuotaMoved) -> our_pb.QuotaMoved:
     """What goes with machines."""
-    return our_pb.QuotaMoved(of=quota_of_to_wire(moved.of), count=moved.count)
+    return our_pb.QuotaMoved(of=quota_of_to_wire(moved.of), count=moved.amount)
 
 
 def quota_moved_from_wire(message: our_pb.QuotaMoved) -> QuotaMoved:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import outside
 from callers import Stage, staged
-from mainstay.processes.api import _serving
+from mainstay.processes.web import serving_app
 from mainstay.tenancy.http import live
 from mainstay.tenancy.http.app import bare
 from postgres import database_url, pool_of, server
@@ -53,7 +53,7 @@ class Running:
             await furnish(pool)
             await node(pool)
             await active(pool)
-            async with staged(pool) as stage, _serving(stage.app, "127.0.0.1:0", {}) as at:
+            async with staged(pool) as stage, serving_app(stage.app, "127.0.0.1:0", {}) as at:
                 self._know(stage, at)
                 await asyncio.to_thread(self._stop.wait)
 

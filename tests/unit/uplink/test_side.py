@@ -280,7 +280,7 @@ def test_quota_that_went_with_machines_does_not_come_back_with_the_same_answer(
 
                 async def knows(report: ShardReport) -> ReportAck:
                     for ack in report.acks:
-                        gone = sum(moved.count for moved in ack.quota)
+                        gone = sum(moved.amount for moved in ack.quota)
                         fleet.grants = (Grant(of, 6 - gone, -1),) if gone else fleet.grants
                     return truth(report)
 

@@ -8,14 +8,12 @@ import json
 import ssl
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-import httptools
-
 from mainstay.model.errors import Fenced, MainstayError, Rejected, Unavailable
+from mainstay.runtime.http_call import NoAnswer, http_call
 from mainstay.tenancy.agent_api import Envelope
 from mainstay.tenancy.enrolment import Application, Credentials, EnrolmentRefused, NotThisNode
 from mainstay.tenancy.http.agents import PREFIX
@@ -29,7 +27,6 @@ from mainstay.tenancy.tasks import (
 from mainstay.tenancy.work import TaskResult
 
 PATIENCE_S: Final = 10.0
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 
 _ERRORS: Final[Mapping[str, type[MainstayError]]] = {
     kind.code: kind
@@ -113,49 +110,14 @@ class HttpAgentApi:
         body = b"" if said is None else json.dumps(said).encode()
         try:
             async with asyncio.timeout(patience_s):
-                status, content = await self._sent(_request(method, path, self._host, body))
-        except (TimeoutError, OSError, httptools.HttpParserError) as error:
+                request = _request(method, path, self._host, body)
+                status, content = await http_call(
+                    self._host, self._port, request, over=self._context
+                )
+        except NoAnswer as error:
             why = type(error).__name__
             raise Unavailable(f"no answer from {self._host}:{self._port}: {why}") from error
         return _answered(status, content)
-
-    async def _sent(self, request: bytes) -> tuple[int, bytes]:
-        reader, writer = await asyncio.open_connection(self._host, self._port, ssl=self._context)
-        try:
-            writer.write(request)
-            await writer.drain()
-            return await _read(reader)
-        finally:
-            writer.transport.abort()
-
-
-@dataclass(slots=True)
-class _Answer:
-    """What the parser calls back."""
-
-    body: bytearray = field(default_factory=bytearray)
-    ended: bool = False
-
-    def on_body(self, piece: bytes) -> None:
-        """A piece."""
-        self.body += piece
-        if len(self.body) > ANSWER_BYTES_MAX:
-            raise ConnectionError("the answer is too long")
-
-    def on_message_complete(self) -> None:
-        """All of it."""
-        self.ended = True
-
-
-async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    answer = _Answer()
-    parser = httptools.HttpResponseParser(answer)
-    while not answer.ended:
-        piece = await reader.read(65536)
-        if not piece:
-            raise ConnectionError("the answer broke off")
-        parser.feed_data(piece)
-    return parser.get_status_code(), bytes(answer.body)
 
 
 def _request(method: str, path: str, host: str, body: bytes) -> bytes:
