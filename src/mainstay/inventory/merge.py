@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 
 from mainstay.inventory.screen import Mask, Refusal, refusal_of, refusals
 from mainstay.inventory.store import COMPARED, Bulk, Store
-from mainstay.model.assignment import carried
-from mainstay.model.batch import Codes, MachineBatch, Shape
+from mainstay.model.assignment import Assignment, carried
+from mainstay.model.batch import Codes, Echo, MachineBatch, Shape
 from mainstay.model.errors import DuplicateMachine, InvalidMachine
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.metadata import decode
@@ -35,6 +36,9 @@ class Named(NamedTuple):
 
 
 NOBODY: Final = Named()
+
+COMMITMENTS_KEPT: Final = 8192
+"""Of so many distinct ones it is remembered what they mean: most lists repeat them."""
 
 _COLUMNS: Final = (
     "ids", "digest", "state", "host_provider", "host_ref", "shape", "cluster", "price_per_hour",
@@ -312,9 +316,15 @@ def _assignments(store: Store, batch: MachineBatch, taken: Rows, rows: Rows) -> 
     ours = np.zeros(len(used), dtype=np.uint32)
     for place, packed in enumerate(used.tolist()):
         known = store.assignments.value(packed >> 36)
-        echoed = decode(dict(batch.metadatas[(packed >> 4) & 0xFFFFFFFF])).assignment
-        ours[place] = store.assignments.code(carried(known, echoed, State(packed & 0xF)))
+        echoed = batch.metadatas[(packed >> 4) & 0xFFFFFFFF]
+        ours[place] = store.assignments.code(_committed(known, echoed, State(packed & 0xF)))
     return ours[inverse]
+
+
+@lru_cache(maxsize=COMMITMENTS_KEPT)
+def _committed(known: Assignment, echo: Echo, state: State) -> Assignment:
+    """What a machine is committed to, by our memory and by what its provider echoes."""
+    return carried(known, decode(dict(echo)).assignment, state)
 
 
 def _differs(store: Store, bulk: Bulk) -> Mask:

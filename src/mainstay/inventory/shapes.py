@@ -21,6 +21,9 @@ from mainstay.model.need import Requirement
 from mainstay.model.profile import Labels, Profile
 from mainstay.model.resources import NO_RESOURCES, Resources
 
+ADMITTED_MAX: Final = 4096
+"""So many answers of a view are kept."""
+
 FLEET_DIMENSIONS_MAX: Final = 256
 """Most kinds of resources that all machines of an inventory name together."""
 
@@ -40,6 +43,9 @@ class ShapeView:
     _attributes: dict[str, tuple[Codes, tuple[str | None, ...]]] = field(
         default_factory=dict, compare=False, repr=False
     )
+    _admitted: dict[Requirement, NDArray[np.bool_]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def attribute(self, key: str) -> tuple[Codes, tuple[str | None, ...]]:
         """The value of `key` for every class: codes, and the values they stand for."""
@@ -54,10 +60,19 @@ class ShapeView:
         fits = np.ones(len(self.values), dtype=np.bool_)
         fits[0] = False
         for requirement in requirements:
+            fits &= self._admitting(requirement)
+        return fits
+
+    def _admitting(self, requirement: Requirement) -> NDArray[np.bool_]:
+        """Which classes fulfil one requirement."""
+        found = self._admitted.get(requirement)
+        if found is None:
             codes, values = self.attribute(requirement.key)
             admitted = np.array([requirement.admits(value) for value in values], dtype=np.bool_)
-            fits &= admitted[codes]
-        return fits
+            if len(self._admitted) >= ADMITTED_MAX:
+                self._admitted.clear()
+            found = self._admitted[requirement] = admitted[codes]
+        return found
 
 
 class ShapeTable(Table[Shape]):

@@ -71,6 +71,11 @@ class Snapshot:
         wanted[list(states)] = True
         return self.order[wanted[self.state[self.order]]].astype(np.intp)
 
+    @cached_property
+    def idle(self) -> Rows:
+        """The Idle rows, in order of their ids."""
+        return self.rows_in(State.IDLE)
+
     def machine_ids(self, rows: Rows) -> list[MachineId]:
         """The ids of these rows."""
         return [MachineId(self.ids[int(row)]) for row in rows]

@@ -104,6 +104,8 @@ class DrainRequest:
     """How long workloads have to leave."""
 
     fence: Fence = NO_FENCE
+    attribution: Mapping[str, str] = field(default_factory=dict)
+    """Which need it is drained for, written as metadata is: kept and echoed while it drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,9 @@ class Capabilities:
 
     attribution: bool = False
     """What Create was told of its need is echoed."""
+
+    drain_attribution: bool = False
+    """What Drain was told of the need it is for is echoed."""
 
     notices: bool = False
     """A list tells whose host will be taken back, where the provider knows."""

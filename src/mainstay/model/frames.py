@@ -75,6 +75,17 @@ class ReclaimTold:
     """0: nobody took it, nobody needed it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What is known of a drain that is under way."""
+
+    grace_left_s: float
+    """When this was said: nobody compares clocks."""
+
+    preemptor_priority: int | None = None
+    """None: nobody took it, nobody needed it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
     """How a machine stands that is or was the cluster's own."""
@@ -94,6 +105,8 @@ class NodeState:
     """With the next one: what decides which machine is kept. None: the shard does not say."""
 
     reclamation_penalty_dollars: float = 0.0
+    drain: Drain | None = None
+    """Of a machine that is Draining, as far as the shard knows."""
 
     @property
     def key(self) -> str:

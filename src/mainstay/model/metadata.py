@@ -25,9 +25,10 @@ RECLAMATION_KEY: Final = PREFIX + "assigned-reclamation-penalty-dollars"
 FINGERPRINT_KEY: Final = PREFIX + "assigned-need-fingerprint"
 GROUP_KEY: Final = PREFIX + "assigned-group"
 CLUSTER_KEY: Final = OUR_PREFIX + "assigned-cluster"
-DRAINED_CLUSTER_KEY: Final = OUR_PREFIX + "drained-for-cluster"
-DRAINED_FINGERPRINT_KEY: Final = OUR_PREFIX + "drained-for-fingerprint"
-DRAINED_GROUP_KEY: Final = OUR_PREFIX + "drained-for-group"
+DRAINED_PREFIX: Final = OUR_PREFIX + "drained-for-"
+DRAINED_CLUSTER_KEY: Final = DRAINED_PREFIX + "cluster"
+DRAINED_FINGERPRINT_KEY: Final = DRAINED_PREFIX + "fingerprint"
+DRAINED_GROUP_KEY: Final = DRAINED_PREFIX + "group"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _FLOAT: Final = re.compile(
@@ -65,6 +66,11 @@ def encode(assignment: Assignment) -> dict[str, str]:
         DRAINED_GROUP_KEY: drained.group if drained else None,
     }
     return {key: text for key, text in texts.items() if text is not None}
+
+
+def of_drain(texts: Mapping[str, str]) -> dict[str, str]:
+    """Of these texts those that say what a machine is drained for."""
+    return {key: text for key, text in texts.items() if key.startswith(DRAINED_PREFIX)}
 
 
 def decode(echo: Mapping[str, str], onto: Assignment = NO_ASSIGNMENT) -> Decoded:

@@ -7,6 +7,7 @@ comes back unchanged.
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from typing_extensions import override
@@ -18,6 +19,9 @@ TEXT_LENGTH_MAX: Final = 64
 EXPONENT_MAX: Final = 30
 NANOS_MAX: Final = 10**56
 """Largest amount: its canonical text is short enough to be read again."""
+
+TEXTS_KEPT: Final = 4096
+"""So many texts are remembered with what they mean: a fleet has few, and repeats them."""
 
 _PATTERN: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
@@ -59,6 +63,7 @@ class Quantity:
         return canonical(self)
 
 
+@lru_cache(maxsize=TEXTS_KEPT)
 def parse_quantity(text: str) -> Quantity:
     """Parse one quantity; anything finer than a nano-unit is rounded away from zero."""
     match = _PATTERN.fullmatch(text) if len(text) <= TEXT_LENGTH_MAX else None

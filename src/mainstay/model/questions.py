@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from mainstay.model.group_views import GroupQuery, GroupRows
+from mainstay.model.money_views import MoneyQuery, MoneyRows
 from mainstay.model.rollup import RawNeed
 from mainstay.model.state import State
 from mainstay.model.views import (
@@ -21,8 +22,6 @@ from mainstay.model.views import (
     ControlRows,
     MachineQuery,
     MachineRows,
-    MoneyQuery,
-    MoneyRows,
     NeedQuery,
     NeedRows,
     ProviderQuery,

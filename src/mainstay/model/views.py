@@ -42,6 +42,14 @@ class MachineQuery:
     value: str = ""
     """Only those whose `attribute` has this value: a label, or the key of zone or type."""
 
+    ids: tuple[str, ...] = ()
+    """Only these."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Only those that have each of these, as `attribute` and `value` say it of one."""
+
+    capacity_types: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRow:
@@ -88,6 +96,13 @@ class NeedQuery:
     limit: int = 0
     after: int = 0
     """Only those behind this place."""
+
+    fingerprint: str = ""
+    """What its fingerprint begins with."""
+
+    group: str = ""
+    reason: str = ""
+    least_priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +227,10 @@ class ActionRow:
     id: str = ""
     """To go on behind it."""
 
+    at_s: float = 0.0
+    need_cluster: str = ""
+    """Whose need it was for; a preempt drains another's machine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRows:
@@ -315,14 +334,6 @@ class ControlRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoneyQuery:
-    """What it all costs."""
-
-    by: str = ""
-    """`cluster`, `type` or `class`; empty: only the whole."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyRow:
     """A part, or the whole. All money in billionths of a dollar, so that parts add up exactly."""
 
@@ -347,22 +358,6 @@ class MoneyRow:
     unpriced_per_hour: int = 0
     unpriced: int = 0
     """The part of the spending for which no on-demand price is known: no saving is told of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoneyRows:
-    """What has most cost first."""
-
-    stamp: Stamp
-    since_s: float = 0.0
-    """From when on it is counted."""
-
-    at_s: float = 0.0
-    by: str = ""
-    total: MoneyRow = MoneyRow()
-    rows: tuple[MoneyRow, ...] = ()
-    as_seen: tuple[str, ...] = ()
-    """Providers that do not tell when they charge: right to within a cycle, not to the cent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

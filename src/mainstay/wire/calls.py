@@ -82,8 +82,12 @@ def _configure_from_wire(data: bytes) -> ConfigureRequest:
 
 def _drain_from_wire(data: bytes) -> DrainRequest:
     message = pb.DrainRequest.FromString(data)
-    grace_s = message.grace_period_seconds
-    return DrainRequest(message.machine_id, grace_s=grace_s, fence=_fence(message))
+    return DrainRequest(
+        message.machine_id,
+        grace_s=message.grace_period_seconds,
+        fence=_fence(message),
+        attribution=dict(message.attribution),
+    )
 
 
 def _delete_from_wire(data: bytes) -> DeleteRequest:
@@ -135,7 +139,10 @@ def _fenced_message(request: Mutation) -> FencedMessage:
                 shard_metadata=sendable_map(request.metadata),
             )
         case DrainRequest():
-            message = pb.DrainRequest(grace_period_seconds=request.grace_s)
+            message = pb.DrainRequest(
+                grace_period_seconds=request.grace_s,
+                attribution=sendable_map(request.attribution),
+            )
         case DeleteRequest():
             message = pb.DeleteRequest()
     message.machine_id = sendable(request.machine)
@@ -252,6 +259,7 @@ def capabilities_to_wire(capabilities: Capabilities) -> our_pb.ProviderCapabilit
         paging=capabilities.paging,
         interruption_notices=capabilities.notices,
         attribution=capabilities.attribution,
+        drain_attribution=capabilities.drain_attribution,
     )
 
 
@@ -265,6 +273,7 @@ def capabilities_from_wire(message: our_pb.ProviderCapabilities) -> Capabilities
         paging=message.paging,
         notices=message.interruption_notices,
         attribution=message.attribution,
+        drain_attribution=message.drain_attribution,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, cast
 from mainstay.model.errors import InvalidMachine, Rejected
 from mainstay.model.ids import ClusterId, MachineId, is_id
 from mainstay.model.machine import Machine, MachineRule, check
+from mainstay.model.metadata import of_drain
 from mainstay.model.profile import CapacityType, HostRef, Profile, labels_of
 from mainstay.model.resources import Resources
 from mainstay.model.state import State, state_name, state_of
@@ -64,8 +65,10 @@ def machine_bytes(machine: Machine) -> bytes:
         ref = pb.HostRef(provider=sendable(machine.host.provider), ref=sendable(machine.host.ref))
         message.host.CopyFrom(ref)
     if machine.shard_metadata:
-        echo = message.attribution if _is_of_create(machine) else message.shard_metadata
-        echo.update(sendable_map(machine.shard_metadata))
+        told = _told_beside_the_binding(machine)
+        message.attribution.update(sendable_map(told))
+        rest = {key: each for key, each in machine.shard_metadata.items() if key not in told}
+        message.shard_metadata.update(sendable_map(rest))
     return message.SerializeToString() + _shape_bytes(machine.profile, machine.allocatable)
 
 
@@ -130,10 +133,13 @@ def sendable_map(texts: Mapping[str, str]) -> dict[str, str]:
     return {sendable(key): sendable(value) for key, value in texts.items()}
 
 
-def _is_of_create(machine: Machine) -> bool:
-    """Whether its echo is Create's: BigFleet has one only for what Configure was given."""
-    unbound = machine.state == State.FAILED and not machine.cluster
-    return unbound or machine.state == State.CREATING
+def _told_beside_the_binding(machine: Machine) -> Mapping[str, str]:
+    """What of its echo Create or Drain was told: BigFleet has a place only for Configure's."""
+    if machine.state == State.CREATING:
+        return machine.shard_metadata
+    if machine.state == State.FAILED:
+        return of_drain(machine.shard_metadata) if machine.cluster else machine.shard_metadata
+    return of_drain(machine.shard_metadata) if machine.state == State.DRAINING else {}
 
 
 def _state(message: pb.Machine) -> State:

@@ -4,6 +4,7 @@ A roll-up can be huge, and whoever receives frames must not stop to read it: `ki
 tag alone. Of what a peer sends beyond what we know, nothing is an error: it is None.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final, cast
@@ -17,6 +18,7 @@ from mainstay.model.frames import (
     BootstrapAsked,
     CapacityHint,
     ClusterFrame,
+    Drain,
     Hello,
     HintConfidence,
     NodeState,
@@ -190,6 +192,10 @@ def _node_state_to_wire(frame: NodeState) -> pb.NodeStateUpdate:
         price_per_hour=frame.price_per_hour,
         reclamation_penalty_dollars=frame.reclamation_penalty_dollars,
     )
+    if frame.drain is not None:
+        message.drain_grace_left_seconds = frame.drain.grace_left_s
+        if frame.drain.preemptor_priority is not None:
+            message.drain_preemptor_priority = frame.drain.preemptor_priority
     if frame.allocatable:
         message.resources.resources.update(sendable_map(frame.allocatable.as_dict()))
     return message
@@ -249,7 +255,17 @@ def _node_state(message: pb.NodeStateUpdate) -> NodeState | None:
         allocatable=_readable(message.resources.resources),
         price_per_hour=message.price_per_hour if message.HasField("price_per_hour") else None,
         reclamation_penalty_dollars=message.reclamation_penalty_dollars,
+        drain=_drain(message),
     )
+
+
+def _drain(message: pb.NodeStateUpdate) -> Drain | None:
+    """What is said of a drain; a grace that is no length of time says nothing."""
+    left_s = message.drain_grace_left_seconds
+    if not message.HasField("drain_grace_left_seconds") or not 0.0 <= left_s < math.inf:
+        return None
+    taken = message.HasField("drain_preemptor_priority")
+    return Drain(left_s, message.drain_preemptor_priority if taken else None)
 
 
 def _readable(texts: Mapping[str, str]) -> Resources:

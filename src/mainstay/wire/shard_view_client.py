@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError, Unavailable
@@ -75,9 +76,9 @@ class RemoteShard:
         """All of it in a few numbers."""
         return await self._call("Summary", query, v.Summary)
 
-    async def money(self, query: v.MoneyQuery) -> v.MoneyRows:
+    async def money(self, query: m.MoneyQuery) -> m.MoneyRows:
         """What it costs and has cost."""
-        return await self._call("Money", query, v.MoneyRows)
+        return await self._call("Money", query, m.MoneyRows)
 
     async def explain(self, question: q.Question) -> q.Explanation:
         """Why."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from mainstay.model import group_views as g
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.rollup import RawNeed
@@ -29,7 +30,7 @@ MESSAGES: Final[Mapping[type[Any], type[Message]]] = {
     v.ProviderRows: pb.ProviderRows,
     v.ControlQuery: pb.ControlQuery, v.ControlRow: pb.ControlRow, v.ControlRows: pb.ControlRows,
     v.SummaryQuery: pb.SummaryQuery, v.Summary: pb.SummaryAnswer,
-    v.MoneyQuery: pb.MoneyQuery, v.MoneyRow: pb.MoneyRow, v.MoneyRows: pb.MoneyRows,
+    m.MoneyQuery: pb.MoneyQuery, v.MoneyRow: pb.MoneyRow, m.MoneyRows: pb.MoneyRows,
     q.Question: pb.Question, q.Explanation: pb.Explanation, q.Expected: pb.Expected,
     q.Selection: pb.Selection, q.Match: pb.Match, q.PriceChange: pb.PriceChange,
     q.Addition: pb.Addition, q.QuotaChange: pb.QuotaChange, q.WhatIfQuery: pb.WhatIfQuery,

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError
@@ -36,7 +37,7 @@ QUERIES: Final[dict[str, tuple[type[Any], type[Any]]]] = {
     "Providers": (v.ProviderQuery, v.ProviderRows),
     "Controls": (v.ControlQuery, v.ControlRows),
     "Summary": (v.SummaryQuery, v.Summary),
-    "Money": (v.MoneyQuery, v.MoneyRows),
+    "Money": (m.MoneyQuery, m.MoneyRows),
     "Explain": (q.Question, q.Explanation),
     "WhatIf": (q.WhatIfQuery, q.WhatIfAnswer),
     "Groups": (GroupQuery, GroupRows),

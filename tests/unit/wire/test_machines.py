@@ -31,6 +31,15 @@ class TestEcho:
 
         assert machine_to_wire(failed).shard_metadata == ECHO
 
+    @pytest.mark.parametrize("state", [State.DRAINING, State.FAILED])
+    def test_what_drain_was_given_is_where_no_peer_looks(self, state: State) -> None:
+        drained = {"mainstay/drained-for-cluster": "web"}
+        machine = a_machine(state, cluster=A_CLUSTER, shard_metadata=ECHO | drained)
+        message = machine_to_wire(machine)
+
+        assert (dict(message.shard_metadata), dict(message.attribution)) == (ECHO, drained)
+        assert machine_from_wire(message).shard_metadata == machine.shard_metadata
+
     def test_both_echoes_are_read_and_the_binding_wins(self) -> None:
         message = machine_to_wire(a_machine(State.CONFIGURED))
         message.attribution.update({"a": "created", "b": "created"})

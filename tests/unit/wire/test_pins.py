@@ -37,6 +37,7 @@ OURS: Final = {
     "enum NodeSelectorRequirement.Operator: 1000 OPERATOR_GT",
     "enum NodeSelectorRequirement.Operator: 1001 OPERATOR_LT",
     "message CreateRequest: 1000 attribution map<string,string>",
+    "message DrainRequest: 1000 attribution map<string,string>",
     "message Machine: 1000 interruption_notice mainstay.v1.InterruptionNotice",
     "message Machine: 1001 attribution map<string,string>",
     "message MachineList: 1000 deleted_ids repeated string",
@@ -64,6 +65,8 @@ OURS: Final = {
     "message BootstrapRequest: 1000 machine_id string",
     "message NodeStateUpdate: 1000 price_per_hour double optional",
     "message NodeStateUpdate: 1001 reclamation_penalty_dollars double",
+    "message NodeStateUpdate: 1002 drain_grace_left_seconds double optional",
+    "message NodeStateUpdate: 1003 drain_preemptor_priority int32 optional",
     "message AssignDomain: 1000 away repeated string",
     "message ReassignSpeculative: 1000 from_shard_id string",
     "message ReassignSpeculative: 1001 to_shard_id string",
@@ -108,6 +111,7 @@ OUR_MESSAGES: Final = {
     "message ProviderCapabilities: 4 paging bool",
     "message ProviderCapabilities: 5 interruption_notices bool",
     "message ProviderCapabilities: 6 attribution bool",
+    "message ProviderCapabilities: 7 drain_attribution bool",
 }
 
 

@@ -1,5 +1,7 @@
 """The frames of a session: what goes over the wire, what a peer sees, what is ignored."""
 
+import math
+
 import pytest
 
 from builders import a_need, a_need_profile
@@ -10,6 +12,7 @@ from mainstay.model.frames import (
     BootstrapAsked,
     CapacityHint,
     ClusterFrame,
+    Drain,
     Hello,
     HintConfidence,
     NodeState,
@@ -69,6 +72,8 @@ OF_A_SHARD: list[ShardFrame] = [
         confidence=HintConfidence.MEDIUM,
         cost_per_hour=0.25,
     ),
+    NodeState(machine=MachineId("m-3"), cluster=WEB, state=State.DRAINING, drain=Drain(7.5)),
+    NodeState(machine=MachineId("m-4"), cluster=WEB, state=State.DRAINING, drain=Drain(0.0, 0)),
 ]
 
 
@@ -197,6 +202,18 @@ class TestFromAPeer:
 
         assert isinstance(frame, NodeState)
         assert frame.allocatable == Resources({"cpu": "4"})
+
+    @pytest.mark.parametrize("left_s", [-1.0, math.inf, math.nan])
+    def test_a_grace_that_is_no_length_of_time_says_nothing_of_a_drain(self, left_s: float) -> None:
+        update = pb.NodeStateUpdate(
+            machine_id="m-1",
+            state=provider_pb.MACHINE_STATE_DRAINING,
+            drain_grace_left_seconds=left_s,
+        )
+        frame = shard_frame_from_wire(pb.ShardMessage(node_state_update=update).SerializeToString())
+
+        assert isinstance(frame, NodeState)
+        assert frame.drain is None
 
     def test_an_operator_and_a_confidence_that_we_do_not_know_admit_nothing(self) -> None:
         strange = capacity_pb.NodeSelectorRequirement(key="k", operator=77)  # type: ignore[arg-type]

@@ -60,6 +60,13 @@ def test_a_quota_of_nothing_is_not_a_quota_of_any_number() -> None:
     assert from_bytes(q.QuotaChange, to_bytes(anything)).held is None
 
 
+def test_a_least_priority_of_zero_is_not_any_priority() -> None:
+    zero, anything = v.NeedQuery(least_priority=0), v.NeedQuery()
+
+    assert from_bytes(v.NeedQuery, to_bytes(zero)).least_priority == 0
+    assert from_bytes(v.NeedQuery, to_bytes(anything)).least_priority is None
+
+
 def test_a_state_that_nobody_knows_reads_as_none_said() -> None:
     data = pb.MachineRow(id="m-1", state=99).SerializeToString()  # type: ignore[arg-type]
 

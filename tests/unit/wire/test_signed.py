@@ -1,7 +1,7 @@
 """Who asks is written into orders, by the certificate; questions are left as they are."""
 
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
-from mainstay.model import views as v
 from mainstay.wire.shard_view_server import signed
 from mainstay.wire.tls import Identity, Role
 
@@ -16,6 +16,6 @@ def test_an_order_is_given_by_whom_the_certificate_names() -> None:
 
 
 def test_a_question_may_mean_something_else_by_the_same_word() -> None:
-    question = v.MoneyQuery(by="cluster")
+    question = m.MoneyQuery(by="cluster")
 
     assert signed(question, ADMIN) == question

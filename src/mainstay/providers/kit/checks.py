@@ -62,7 +62,7 @@ def _form(attempt: Attempt) -> None:
     request = attempt.request
     parse_machine_id(request.machine)
     _fence_form(request.fence)
-    if isinstance(request, CreateRequest):
+    if isinstance(request, CreateRequest | DrainRequest):
         _echo_form("attribution", request.attribution)
     if isinstance(request, ConfigureRequest):
         _configure_form(request)

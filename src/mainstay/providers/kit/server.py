@@ -31,6 +31,7 @@ from mainstay.model.calls import (
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.model.ids import ClusterId, parse_machine_id
 from mainstay.model.machine import Machine
+from mainstay.model.metadata import of_drain
 from mainstay.model.state import State
 from mainstay.providers.kit import checks, retry
 from mainstay.providers.kit.backend import Backend, Job
@@ -94,6 +95,7 @@ class ProviderServer:
             incremental=True,
             tombstones=True,
             attribution=True,
+            drain_attribution=True,
             notices=self._backend.gives_notice,
         )
 
@@ -231,7 +233,9 @@ class ProviderServer:
                 cluster, echo = ClusterId(request.cluster), dict(request.metadata)
                 self._ledger.step(request.machine, during, cluster=cluster, shard_metadata=echo)
             case DrainRequest():
-                self._ledger.step(request.machine, during, grace_s=request.grace_s)
+                echo = of_drain(request.attribution) | dict(attempt.machine.shard_metadata)
+                grace_s = request.grace_s
+                self._ledger.step(request.machine, during, grace_s=grace_s, shard_metadata=echo)
             case _:
                 self._ledger.step(request.machine, during)
         self._begin(call, request)

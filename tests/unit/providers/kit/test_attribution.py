@@ -1,6 +1,7 @@
 """What Create is told of its need: kept and echoed, so that a new shard knows whom it is for."""
 
 import asyncio
+import dataclasses
 from typing import Final
 
 import pytest
@@ -8,13 +9,14 @@ import pytest
 from builders import A_CLUSTER, A_FINGERPRINT
 from hardware import Hardware, a_slot, serving, state_of
 from mainstay.inventory.inventory import Inventory
-from mainstay.model.assignment import NO_ASSIGNMENT, Assignment
+from mainstay.model.assignment import NO_ASSIGNMENT, Assignment, NeedRef
 from mainstay.model.calls import (
     METADATA_BYTES_MAX,
     Call,
     ConfigureRequest,
     CreateRequest,
     DeleteRequest,
+    DrainRequest,
     GetRequest,
     ListRequest,
 )
@@ -27,7 +29,8 @@ from mainstay.providers.kit.server import ProviderServer
 from virtual_loop import run
 
 MEANT: Final = Assignment(fingerprint=A_FINGERPRINT, group="gang-1", cluster=A_CLUSTER)
-OTHER: Final = Assignment(fingerprint=A_FINGERPRINT, group="", cluster=ClusterId("batch"))
+OTHER_CLUSTER: Final = ClusterId("batch")
+OTHER: Final = Assignment(fingerprint=A_FINGERPRINT, group="", cluster=OTHER_CLUSTER)
 CREATE: Final = CreateRequest("m-1", attribution=encode(MEANT))
 
 
@@ -129,9 +132,33 @@ def test_it_is_any_text_to_the_provider_but_not_of_any_size() -> None:
     run(scenario())
 
 
+def test_a_new_shard_knows_for_whom_a_machine_drains_and_what_configure_was_given_stays() -> None:
+    purpose = encode(Assignment(drained_for=NeedRef(OTHER_CLUSTER, A_FINGERPRINT)))
+    given = {"k": "v"} | encode(MEANT)
+
+    async def scenario() -> None:
+        async with serving(Hardware(a_slot())) as server:
+            await server.create(CREATE)
+            await asyncio.sleep(2)
+            await server.configure(ConfigureRequest("m-1", A_CLUSTER, metadata=given))
+            await asyncio.sleep(2)
+            said = purpose | {"k": "over it", "other": "word"}
+            ack = await server.drain(DrainRequest("m-1", attribution=said))
+            assert ack.machine.shard_metadata == given | purpose
+            known = await known_to_a_new_shard(server)
+            assert known == dataclasses.replace(
+                MEANT, drained_for=NeedRef(OTHER_CLUSTER, A_FINGERPRINT)
+            )
+            await asyncio.sleep(2)
+            assert (await state_of(server), await echo(server)) == (State.IDLE, {})
+
+    run(scenario())
+
+
 def test_the_kit_declares_that_it_echoes() -> None:
     async def scenario() -> None:
         async with serving(Hardware(a_slot())) as server:
             assert server.capabilities.attribution
+            assert server.capabilities.drain_attribution
 
     run(scenario())

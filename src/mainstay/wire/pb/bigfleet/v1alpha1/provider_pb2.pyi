@@ -187,18 +187,27 @@ class ConfigureRequest(_message.Message):
     def __init__(self, machine_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., bootstrap_blob: _Optional[bytes] = ..., shard_id: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., sequence_number: _Optional[int] = ..., shard_metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
-    __slots__ = ("machine_id", "grace_period_seconds", "shard_id", "shard_epoch", "sequence_number")
+    __slots__ = ("machine_id", "grace_period_seconds", "shard_id", "shard_epoch", "sequence_number", "attribution")
+    class AttributionEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
     GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTION_FIELD_NUMBER: _ClassVar[int]
     machine_id: str
     grace_period_seconds: int
     shard_id: str
     shard_epoch: int
     sequence_number: int
-    def __init__(self, machine_id: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., shard_id: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., sequence_number: _Optional[int] = ...) -> None: ...
+    attribution: _containers.ScalarMap[str, str]
+    def __init__(self, machine_id: _Optional[str] = ..., grace_period_seconds: _Optional[int] = ..., shard_id: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., sequence_number: _Optional[int] = ..., attribution: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class DeleteRequest(_message.Message):
     __slots__ = ("machine_id", "shard_id", "shard_epoch", "sequence_number")

@@ -98,7 +98,7 @@ class ReclaimAck(_message.Message):
     def __init__(self, instruction_id: _Optional[str] = ..., nodes_started: _Optional[int] = ...) -> None: ...
 
 class NodeStateUpdate(_message.Message):
-    __slots__ = ("supersedes_key", "machine_id", "cluster_id", "state", "node_name", "provider_id", "last_error", "labels", "resources", "taints", "price_per_hour", "reclamation_penalty_dollars")
+    __slots__ = ("supersedes_key", "machine_id", "cluster_id", "state", "node_name", "provider_id", "last_error", "labels", "resources", "taints", "price_per_hour", "reclamation_penalty_dollars", "drain_grace_left_seconds", "drain_preemptor_priority")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,8 @@ class NodeStateUpdate(_message.Message):
     TAINTS_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
     RECLAMATION_PENALTY_DOLLARS_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_GRACE_LEFT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_PREEMPTOR_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     supersedes_key: str
     machine_id: str
     cluster_id: str
@@ -130,7 +132,9 @@ class NodeStateUpdate(_message.Message):
     taints: _containers.RepeatedCompositeFieldContainer[Taint]
     price_per_hour: float
     reclamation_penalty_dollars: float
-    def __init__(self, supersedes_key: _Optional[str] = ..., machine_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., state: _Optional[_Union[_provider_pb2.MachineState, str]] = ..., node_name: _Optional[str] = ..., provider_id: _Optional[str] = ..., last_error: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., resources: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., price_per_hour: _Optional[float] = ..., reclamation_penalty_dollars: _Optional[float] = ...) -> None: ...
+    drain_grace_left_seconds: float
+    drain_preemptor_priority: int
+    def __init__(self, supersedes_key: _Optional[str] = ..., machine_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., state: _Optional[_Union[_provider_pb2.MachineState, str]] = ..., node_name: _Optional[str] = ..., provider_id: _Optional[str] = ..., last_error: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., resources: _Optional[_Union[_provider_pb2.Resources, _Mapping]] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., price_per_hour: _Optional[float] = ..., reclamation_penalty_dollars: _Optional[float] = ..., drain_grace_left_seconds: _Optional[float] = ..., drain_preemptor_priority: _Optional[int] = ...) -> None: ...
 
 class Taint(_message.Message):
     __slots__ = ("key", "value", "effect")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from mainstay.wire.pb.bigfleet.v1alpha1 import capacity_pb2 as bigfleet_dot_v1alpha1_dot_capacity__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1amainstay/v1/provider.proto\x12\x0bmainstay.v1\x1a bigfleet/v1alpha1/capacity.proto\"\x1d\n\x0c\x43hargesQuery\x12\r\n\x05since\x18\x01 \x01(\x0c\"e\n\rChargesAnswer\x12&\n\x05marks\x18\x01 \x03(\x0b\x32\x17.mainstay.v1.ChargeMark\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\x0c\x12\x0c\n\x04more\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65gins\x18\x04 \x01(\x08\"g\n\nChargeMark\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x15\n\rat_unix_nanos\x18\x02 \x01(\x03\x12\x1b\n\x0eprice_per_hour\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\x11\n\x0f_price_per_hour\"A\n\x12InterruptionNotice\x12\x1b\n\x13\x64\x65\x61\x64line_unix_nanos\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xb6\x01\n\x14ProviderCapabilities\x12\x32\n\tdeletable\x18\x01 \x03(\x0e\x32\x1f.bigfleet.v1alpha1.CapacityType\x12\x13\n\x0bincremental\x18\x02 \x01(\x08\x12\x12\n\ntombstones\x18\x03 \x01(\x08\x12\x0e\n\x06paging\x18\x04 \x01(\x08\x12\x1c\n\x14interruption_notices\x18\x05 \x01(\x08\x12\x13\n\x0b\x61ttribution\x18\x06 \x01(\x08\"\x95\x01\n\x0cListEnvelope\x12\x10\n\x08revision\x18\x02 \x01(\x0c\x12\x14\n\x0b\x64\x65leted_ids\x18\xe8\x07 \x03(\t\x12\r\n\x04more\x18\xe9\x07 \x01(\x08\x12\x14\n\x0bincremental\x18\xea\x07 \x01(\x08\x12\x38\n\x0c\x63\x61pabilities\x18\xeb\x07 \x01(\x0b\x32!.mainstay.v1.ProviderCapabilities2Q\n\rProviderMeter\x12@\n\x07\x43harges\x12\x19.mainstay.v1.ChargesQuery\x1a\x1a.mainstay.v1.ChargesAnswerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1amainstay/v1/provider.proto\x12\x0bmainstay.v1\x1a bigfleet/v1alpha1/capacity.proto\"\x1d\n\x0c\x43hargesQuery\x12\r\n\x05since\x18\x01 \x01(\x0c\"e\n\rChargesAnswer\x12&\n\x05marks\x18\x01 \x03(\x0b\x32\x17.mainstay.v1.ChargeMark\x12\x0e\n\x06\x63ursor\x18\x02 \x01(\x0c\x12\x0c\n\x04more\x18\x03 \x01(\x08\x12\x0e\n\x06\x62\x65gins\x18\x04 \x01(\x08\"g\n\nChargeMark\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x15\n\rat_unix_nanos\x18\x02 \x01(\x03\x12\x1b\n\x0eprice_per_hour\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\x11\n\x0f_price_per_hour\"A\n\x12InterruptionNotice\x12\x1b\n\x13\x64\x65\x61\x64line_unix_nanos\x18\x01 \x01(\x03\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xd1\x01\n\x14ProviderCapabilities\x12\x32\n\tdeletable\x18\x01 \x03(\x0e\x32\x1f.bigfleet.v1alpha1.CapacityType\x12\x13\n\x0bincremental\x18\x02 \x01(\x08\x12\x12\n\ntombstones\x18\x03 \x01(\x08\x12\x0e\n\x06paging\x18\x04 \x01(\x08\x12\x1c\n\x14interruption_notices\x18\x05 \x01(\x08\x12\x13\n\x0b\x61ttribution\x18\x06 \x01(\x08\x12\x19\n\x11\x64rain_attribution\x18\x07 \x01(\x08\"\x95\x01\n\x0cListEnvelope\x12\x10\n\x08revision\x18\x02 \x01(\x0c\x12\x14\n\x0b\x64\x65leted_ids\x18\xe8\x07 \x03(\t\x12\r\n\x04more\x18\xe9\x07 \x01(\x08\x12\x14\n\x0bincremental\x18\xea\x07 \x01(\x08\x12\x38\n\x0c\x63\x61pabilities\x18\xeb\x07 \x01(\x0b\x32!.mainstay.v1.ProviderCapabilities2Q\n\rProviderMeter\x12@\n\x07\x43harges\x12\x19.mainstay.v1.ChargesQuery\x1a\x1a.mainstay.v1.ChargesAnswerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,9 +41,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INTERRUPTIONNOTICE']._serialized_start=316
   _globals['_INTERRUPTIONNOTICE']._serialized_end=381
   _globals['_PROVIDERCAPABILITIES']._serialized_start=384
-  _globals['_PROVIDERCAPABILITIES']._serialized_end=566
-  _globals['_LISTENVELOPE']._serialized_start=569
-  _globals['_LISTENVELOPE']._serialized_end=718
-  _globals['_PROVIDERMETER']._serialized_start=720
-  _globals['_PROVIDERMETER']._serialized_end=801
+  _globals['_PROVIDERCAPABILITIES']._serialized_end=593
+  _globals['_LISTENVELOPE']._serialized_start=596
+  _globals['_LISTENVELOPE']._serialized_end=745
+  _globals['_PROVIDERMETER']._serialized_start=747
+  _globals['_PROVIDERMETER']._serialized_end=828
 # @@protoc_insertion_point(module_scope)

@@ -44,20 +44,22 @@ class InterruptionNotice(_message.Message):
     def __init__(self, deadline_unix_nanos: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ProviderCapabilities(_message.Message):
-    __slots__ = ("deletable", "incremental", "tombstones", "paging", "interruption_notices", "attribution")
+    __slots__ = ("deletable", "incremental", "tombstones", "paging", "interruption_notices", "attribution", "drain_attribution")
     DELETABLE_FIELD_NUMBER: _ClassVar[int]
     INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
     TOMBSTONES_FIELD_NUMBER: _ClassVar[int]
     PAGING_FIELD_NUMBER: _ClassVar[int]
     INTERRUPTION_NOTICES_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTION_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_ATTRIBUTION_FIELD_NUMBER: _ClassVar[int]
     deletable: _containers.RepeatedScalarFieldContainer[_capacity_pb2.CapacityType]
     incremental: bool
     tombstones: bool
     paging: bool
     interruption_notices: bool
     attribution: bool
-    def __init__(self, deletable: _Optional[_Iterable[_Union[_capacity_pb2.CapacityType, str]]] = ..., incremental: _Optional[bool] = ..., tombstones: _Optional[bool] = ..., paging: _Optional[bool] = ..., interruption_notices: _Optional[bool] = ..., attribution: _Optional[bool] = ...) -> None: ...
+    drain_attribution: bool
+    def __init__(self, deletable: _Optional[_Iterable[_Union[_capacity_pb2.CapacityType, str]]] = ..., incremental: _Optional[bool] = ..., tombstones: _Optional[bool] = ..., paging: _Optional[bool] = ..., interruption_notices: _Optional[bool] = ..., attribution: _Optional[bool] = ..., drain_attribution: _Optional[bool] = ...) -> None: ...
 
 class ListEnvelope(_message.Message):
     __slots__ = ("revision", "deleted_ids", "more", "incremental", "capabilities")

@@ -20,7 +20,14 @@ class Stamp(_message.Message):
     def __init__(self, shard: _Optional[str] = ..., cycle: _Optional[int] = ..., at_s: _Optional[float] = ...) -> None: ...
 
 class MachineQuery(_message.Message):
-    __slots__ = ("states", "cluster", "instance_type", "zone", "provider", "limit", "after", "attribute", "value")
+    __slots__ = ("states", "cluster", "instance_type", "zone", "provider", "limit", "after", "attribute", "value", "ids", "labels", "capacity_types")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     STATES_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +37,9 @@ class MachineQuery(_message.Message):
     AFTER_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTE_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_TYPES_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_provider_pb2.MachineState]
     cluster: str
     instance_type: str
@@ -39,7 +49,10 @@ class MachineQuery(_message.Message):
     after: str
     attribute: str
     value: str
-    def __init__(self, states: _Optional[_Iterable[_Union[_provider_pb2.MachineState, str]]] = ..., cluster: _Optional[str] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., provider: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., attribute: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    labels: _containers.ScalarMap[str, str]
+    capacity_types: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, states: _Optional[_Iterable[_Union[_provider_pb2.MachineState, str]]] = ..., cluster: _Optional[str] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., provider: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., attribute: _Optional[str] = ..., value: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., capacity_types: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MachineRow(_message.Message):
     __slots__ = ("id", "state", "cluster", "instance_type", "zone", "capacity_type", "provider", "price_per_hour", "interruption_probability", "need", "group", "action", "idle_since_s")
@@ -82,16 +95,24 @@ class MachineRows(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., matched: _Optional[int] = ..., rows: _Optional[_Iterable[_Union[MachineRow, _Mapping]]] = ...) -> None: ...
 
 class NeedQuery(_message.Message):
-    __slots__ = ("cluster", "unmet", "limit", "after")
+    __slots__ = ("cluster", "unmet", "limit", "after", "fingerprint", "group", "reason", "least_priority")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     UNMET_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LEAST_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     unmet: bool
     limit: int
     after: int
-    def __init__(self, cluster: _Optional[str] = ..., unmet: _Optional[bool] = ..., limit: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+    fingerprint: str
+    group: str
+    reason: str
+    least_priority: int
+    def __init__(self, cluster: _Optional[str] = ..., unmet: _Optional[bool] = ..., limit: _Optional[int] = ..., after: _Optional[int] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., reason: _Optional[str] = ..., least_priority: _Optional[int] = ...) -> None: ...
 
 class NeedRow(_message.Message):
     __slots__ = ("cluster", "fingerprint", "group", "priority", "asked", "missing", "reason", "age", "machines", "parked", "domain", "asks_for", "min_unit", "place")
@@ -230,7 +251,7 @@ class ActionQuery(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., machine: _Optional[str] = ..., disposition: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class ActionRow(_message.Message):
-    __slots__ = ("cycle", "decided", "kind", "machine", "cluster", "need", "group", "provider", "disposition", "reason", "outcome", "detail", "seconds", "price_per_hour", "saved_per_hour", "at_risk_dollars", "pinned", "id")
+    __slots__ = ("cycle", "decided", "kind", "machine", "cluster", "need", "group", "provider", "disposition", "reason", "outcome", "detail", "seconds", "price_per_hour", "saved_per_hour", "at_risk_dollars", "pinned", "id", "at_s", "need_cluster")
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     DECIDED_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +270,8 @@ class ActionRow(_message.Message):
     AT_RISK_DOLLARS_FIELD_NUMBER: _ClassVar[int]
     PINNED_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    NEED_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     cycle: int
     decided: int
     kind: str
@@ -267,7 +290,9 @@ class ActionRow(_message.Message):
     at_risk_dollars: float
     pinned: bool
     id: str
-    def __init__(self, cycle: _Optional[int] = ..., decided: _Optional[int] = ..., kind: _Optional[str] = ..., machine: _Optional[str] = ..., cluster: _Optional[str] = ..., need: _Optional[str] = ..., group: _Optional[str] = ..., provider: _Optional[str] = ..., disposition: _Optional[str] = ..., reason: _Optional[str] = ..., outcome: _Optional[str] = ..., detail: _Optional[str] = ..., seconds: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., saved_per_hour: _Optional[float] = ..., at_risk_dollars: _Optional[float] = ..., pinned: _Optional[bool] = ..., id: _Optional[str] = ...) -> None: ...
+    at_s: float
+    need_cluster: str
+    def __init__(self, cycle: _Optional[int] = ..., decided: _Optional[int] = ..., kind: _Optional[str] = ..., machine: _Optional[str] = ..., cluster: _Optional[str] = ..., need: _Optional[str] = ..., group: _Optional[str] = ..., provider: _Optional[str] = ..., disposition: _Optional[str] = ..., reason: _Optional[str] = ..., outcome: _Optional[str] = ..., detail: _Optional[str] = ..., seconds: _Optional[float] = ..., price_per_hour: _Optional[float] = ..., saved_per_hour: _Optional[float] = ..., at_risk_dollars: _Optional[float] = ..., pinned: _Optional[bool] = ..., id: _Optional[str] = ..., at_s: _Optional[float] = ..., need_cluster: _Optional[str] = ...) -> None: ...
 
 class ActionRows(_message.Message):
     __slots__ = ("stamp", "matched", "rows")

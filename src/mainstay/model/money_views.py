@@ -1,0 +1,32 @@
+"""What machines cost, as a shard tells it.
+
+Field names are those of proto/mainstay/v1/shard.proto, as in mainstay.model.views.
+"""
+
+from dataclasses import dataclass, field
+
+from mainstay.model.views import MoneyRow, Stamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyQuery:
+    """What it all costs."""
+
+    by: str = ""
+    """`cluster`, `type` or `class`; empty: only the whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyRows:
+    """What has most cost first."""
+
+    stamp: Stamp
+    since_s: float = 0.0
+    """From when on it is counted."""
+
+    at_s: float = 0.0
+    by: str = ""
+    total: MoneyRow = field(default_factory=MoneyRow)
+    rows: tuple[MoneyRow, ...] = ()
+    as_seen: tuple[str, ...] = ()
+    """Providers that do not tell when they charge: right to within a cycle, not to the cent."""
