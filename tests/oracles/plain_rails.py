@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from mainstay.engine.plan import Plan
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.ids import ClusterId
+from mainstay.model.profile import Profile
+from mainstay.model.resources import Resources
 from mainstay.model.state import State
 from mainstay.shard.rails import Restrictions, Stance
 
@@ -18,6 +20,7 @@ def reasons(plan: Plan, cycle: int, given: Restrictions) -> list[str]:
     actions = list(plan.actions)
     sources = _sources(plan)
     found = [_at_first(action, sources[action.machine], given) for action in actions]
+    _await_drains(found, plan, given)
     _cap(found, actions, _configured(plan), given)
     for cluster, limits in given.cluster_limits.items():
         mine = [action.cluster == cluster for action in actions]
@@ -44,6 +47,26 @@ def _at_first(action: Action, source: str, given: Restrictions) -> str:
         return "unlisted"
     is_waited_for = action.kind is ActionKind.BOOTSTRAP and action.cluster in given.backed_off
     return "back_off" if is_waited_for else ""
+
+
+def _await_drains(found: list[str], plan: Plan, given: Restrictions) -> None:
+    """Every machine that drains for nobody knows whom keeps one like it from being preempted."""
+    snapshot = plan.snapshot
+    row_of = {snapshot.ids[row]: row for row in snapshot.order.tolist()}
+    sources = _sources(plan)
+    for row in snapshot.rows_in(State.DRAINING).tolist():
+        is_silent = sources[snapshot.ids[row]] in given.silent_on_drains
+        if not is_silent or snapshot.assignment_of(row).drained_for is not None:
+            continue
+        for at, action in enumerate(plan.actions):
+            is_alike = _kind(plan, row) == _kind(plan, row_of[action.machine])
+            if action.kind is ActionKind.PREEMPT and not found[at] and is_alike:
+                found[at] = "draining"
+                break
+
+
+def _kind(plan: Plan, row: int) -> tuple[Profile, Resources]:
+    return plan.snapshot.profile_of(row), plan.snapshot.allocatable_of(row)
 
 
 def _stance(action: Action, given: Restrictions) -> Stance:

@@ -32,7 +32,7 @@ from oracles.plain_engine import PlainPlan, plain_decide
 POLICY: Final = Policy()
 DRAWN: Final = 120
 SEEDED: Final = 1_200
-AWKWARD: Final = 300
+AWKWARD: Final = 150
 
 
 def amounts(units: Mapping[str, int]) -> dict[str, int]:

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 SEQUENCES: Final = 60
 STEPS: Final = 90
-LONG_RUN: Final = 20_000
+LONG_RUN: Final = 10_000
 CHECK_EVERY: Final = 10
 
 NOBODY: Final = MachineId("nobody")

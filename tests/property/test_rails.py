@@ -11,7 +11,7 @@ from mainstay.shard.rails import NO_LIMITS, Limits, Restrictions, Stance, admit
 from mainstay.shard.sharing import GROUPS, shares
 from oracles.plain_rails import reasons
 from outside import examples
-from plans import Doing, a_plan, acquire, delete, preempt, reclaim
+from plans import Doing, Drain, a_plan, acquire, delete, preempt, reclaim
 
 CLUSTERS: Final = tuple(map(ClusterId, ("a", "b", "c")))
 SOURCES: Final = ("metal", "ec2")
@@ -39,6 +39,10 @@ all_restrictions = st.builds(
     room=st.sampled_from([0, 0, 1, 2, 3, 4, 9]),
     reclaimed=st.dictionaries(clusters, st.integers(0, 4), max_size=2),
     stopped=st.sampled_from(["", "", "", "", "fenced by epoch 2"]),
+    silent_on_drains=st.frozensets(sources, max_size=2),
+)
+drains = st.lists(
+    st.builds(Drain, sources, st.booleans(), st.sampled_from(["m5.2xlarge", "other"])), max_size=3
 )
 
 
@@ -53,11 +57,11 @@ def plans_worth(draw: st.DrawFn) -> list[Doing]:
 
 
 @settings(max_examples=examples(150))
-@given(plans_worth(), all_restrictions, st.integers(0, 5))
+@given(plans_worth(), all_restrictions, st.integers(0, 5), drains)
 def test_every_action_is_held_back_by_the_rule_that_the_plain_form_names(
-    doings: list[Doing], restrictions: Restrictions, cycle: int
+    doings: list[Doing], restrictions: Restrictions, cycle: int, draining: list[Drain]
 ) -> None:
-    plan = a_plan(doings)
+    plan = a_plan(doings, draining=draining)
 
     answer = admit(plan, cycle=cycle, restrictions=restrictions)
 

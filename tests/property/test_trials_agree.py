@@ -3,28 +3,39 @@
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import outside
-from mainstay.engine import kernels, relax
+from mainstay.engine import exchange, kernels, relax, resume
+from mainstay.engine.again import Recoder
 from mainstay.engine.certificate import Relaxation
+from mainstay.engine.cover import Coverage
 from mainstay.engine.decide import decide
 from mainstay.engine.explain import explain_need
-from mainstay.engine.lookup import topic_of
+from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Plan
 from mainstay.engine.policy import Policy
-from mainstay.engine.quota import NO_QUOTA, Quota
-from mainstay.engine.trial import Ground, memory_before
+from mainstay.engine.quota import Quota
+from mainstay.engine.resume import claim_again
+from mainstay.engine.rows import Mask
+from mainstay.engine.trace import Trace, claim
+from mainstay.engine.trial import stage_of
+from mainstay.engine.world import World as Stage
+from mainstay.model.need import Need
+from oracles.crowds import crowds
 from oracles.fleets import World, seeded_world, worlds
 from oracles.plain_trial import PlainGround
 
 POLICY: Final = Policy()
 DRAWN: Final = 30
 SEEDED: Final = 60
+CROWDS: Final = 12
+CHANGED: Final = 100
 
 Told = tuple[tuple[Relaxation, ...], ...]
 
@@ -83,21 +94,134 @@ def test_seeded_fleets_agree_on_every_kind_of_change(monkeypatch: pytest.MonkeyP
     assert {"Wait", "Widen", "Fewer", "Drop", "MoreQuota", "HigherPriority"} <= set(kinds)
 
 
-def test_what_the_needs_above_claim_first_is_what_they_claim_in_a_whole_decision() -> None:
-    """Machine by machine, for every plain need that has others above it."""
-    met: Counter[str] = Counter()
-    for seed in range(outside.examples(SEEDED)):
-        plan = decided(seeded_world(seed))
-        memory = memory_before(plan)
-        whole = decide(plan.snapshot, plan.demand, memory, POLICY, 0.0)
-        for place in range(len(plan.needs)):
-            ground = Ground(topic_of(plan, place))
-            if not ground._has_head or plan.demand.quota != NO_QUOTA:
-                continue
-            found = ground._outcome(plan.walk.asked, memory.gang_ages, NO_QUOTA)
-            assert found is not None
-            assert found.owner.tolist() == whole.owner.tolist(), f"seed {seed}, place {place}"
-            met["given up"] += bool(ground._head.given_up)
-            met["compared"] += 1
+@pytest.mark.usefixtures("_loops")
+def test_crowds_that_exchange_agree_on_every_kind_of_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(outside.examples(CROWDS)):
+        plan = decided(crowds(seed))
+        told = relaxations(plan)
+        assert told == slowly(plan, monkeypatch), f"seed {seed}"
+        kinds.update(type(r.change).__name__ for of_need in told for r in of_need)
 
-    assert met["compared"] > 0
+    assert {"Wait", "Widen", "Fewer", "Drop", "HigherPriority"} <= set(kinds)
+
+
+def changed(rng: random.Random, need: Need) -> Need:
+    """Something else instead of a need, from the same cluster."""
+    profile, amount = need.profile, rng.choice((1, 2, 3, 9))
+    match rng.choice(("as it was", "amount", "amount", "requirement", "spread", "priority")):
+        case "amount":
+            return dataclasses.replace(need, aggregate=dict.fromkeys(need.aggregate, amount))
+        case "requirement":
+            kept = profile.requirements[rng.randint(0, 1) :]
+            return dataclasses.replace(
+                need, profile=dataclasses.replace(profile, requirements=kept)
+            )
+        case "spread":
+            return dataclasses.replace(need, profile=dataclasses.replace(profile, spread=()))
+        case "priority":
+            priority = rng.choice((5, 10, 11, 50, 51, 100, 101))
+            return dataclasses.replace(
+                need, profile=dataclasses.replace(profile, priority=priority)
+            )
+        case _:
+            return dataclasses.replace(need)
+
+
+def phase_1(stage: Stage, coverage: Coverage) -> tuple[object, ...]:
+    """All that phase 1 says, machine by machine and need by need."""
+    acquired = {
+        (row, place)
+        for rows, places in coverage.acquired
+        for row, place in zip(rows.tolist(), places.tolist(), strict=True)
+    }
+    spoken = {place: rows.tolist() for place, rows in coverage.spoken.items()}
+    columns = (stage.owner, coverage.missing, coverage.parked)
+    return (
+        *(column.tolist() for column in columns),
+        acquired, spoken, coverage.choice, coverage.hopeless,
+    )  # fmt: skip
+
+
+def both_ways(
+    plan: Plan, at: Sequence[int], rows: Sequence[Need], parked_now: float
+) -> tuple[object, object]:
+    """Phase 1 of a changed demand: from the trace of a plan, and from nothing."""
+    found = []
+    assert plan.trace is not None
+    for resumed in (True, False):
+        stage = stage_of(plan)
+        asked, origin = Recoder(plan.walk.asked).changed(at, rows)
+        stage.begin(asked)
+        walk = normalize(stage, plan.walk)
+        parked = walk.is_gang & (np.random.default_rng(len(at)).random(len(walk)) < parked_now)
+        coverage = (
+            claim_again(stage, walk, parked, plan.trace, origin)
+            if resumed
+            else claim(stage, walk, parked)[0]
+        )
+        found.append(phase_1(stage, coverage))
+    return found[0], found[1]
+
+
+def movers(trace: Trace) -> Mask:
+    """Which needs hold more or less after the exchange than before."""
+    found = np.zeros(len(trace.first.walk) + 1, dtype=np.bool_)
+    for deal in trace.exchange.deals.values():
+        if deal.holder is not None:
+            before = trace.first.owner[deal.rows]
+            moved = (deal.holder >= -1) & (deal.holder != before)
+            found[before[moved]] = found[deal.holder[moved]] = True
+    return found[:-1]
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each way to spare work is gone from now on."""
+    seen: Counter[str] = Counter()
+
+    def spy(owner: Any, name: str, label: str) -> None:
+        plain = getattr(owner, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            result = plain(*given, **named)
+            seen[label] += result is None or bool(result)
+            return result
+
+        monkeypatch.setattr(owner, name, counted)
+
+    spy(resume, "_known", "deals were known")
+    spy(resume._Level, "_undo", "later gangs had hoped in vain")
+    spy(resume._Level, "leaves_the_same", "the pools were the same")
+    return seen
+
+
+@pytest.mark.usefixtures("_loops")
+def test_phase_1_of_a_changed_demand_is_the_same_in_parts_and_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Needs above, below and beside the changed one exchange, in its cluster and in others."""
+    seen = spied(monkeypatch)
+    for seed in range(outside.examples(CHANGED)):
+        monkeypatch.setattr(exchange, "REFUSALS_MAX", 1_000 if seed % 2 else 3)
+        plan = decided(seeded_world(seed) if seed % 5 == 0 else crowds(seed))
+        trace, rng, walk = plan.trace, random.Random(seed), plan.walk
+        if trace is None:
+            continue
+        moved = movers(trace)
+        for place in range(len(walk)):
+            need = int(walk.need[place])
+            at = [need] if need >= 0 else walk.members[-1 - need].tolist()
+            rows = [changed(rng, walk.asked.needs[each]) for each in at]
+            rows = rows[: rng.randint(0, len(rows))] if len(rows) > 1 else rows
+            parts, whole = both_ways(plan, at, rows, rng.choice((0.0, 0.0, 0.3)))
+            assert parts == whole, f"seed {seed}, place {place}"
+
+            here, gap = walk.cluster == walk.cluster[place], walk.priority - walk.priority[place]
+            for name, where in (("above", gap > 0), ("below", gap < 0), ("beside", gap == 0)):
+                seen[f"{name}, in its cluster"] += bool((moved & where & here).any())
+                seen[f"{name}, in others"] += bool((moved & where & ~here).any())
+
+    assert len(seen) == 9
+    assert min(seen.values()) > 5, seen

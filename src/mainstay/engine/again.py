@@ -1,20 +1,67 @@
-"""A demand in columns with a few rows changed: the others are not looked at again.
+"""A demand in columns that is nearly one we know: what is the same is not looked at again.
 
 Codes go on from those of the demand they began with and are never given twice, so that what is
 known of a code stays true from one changed demand to the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mainstay.engine.asked import Amounts, Asked, Codes, Profiles, ask
-from mainstay.model.ids import Fingerprint
+from mainstay.engine.asked import Amounts, Asked, Coder, Codes, Profiles, ask
+from mainstay.model.ids import ClusterId, Fingerprint
 from mainstay.model.need import Need, Requirement
 from mainstay.model.resources import Units
+
+STALE_MAX: Final = 256
+"""So many values more than twice those that are asked for may be left of earlier demands."""
+
+STRANGE_MAX: Final = 64
+"""More new profiles than these are made into columns faster together with all others."""
+
+
+def ask_again(needs: Sequence[Need], last: Asked) -> Asked | None:
+    """The columns of a demand, most of whose needs are those of another; its codes go on.
+
+    None where that would save little, or leave too much behind that nobody asks for any more.
+    """
+    if needs is last.needs:
+        return last
+    place = {id(need): at for at, need in enumerate(last.needs)}
+    origin = np.array([place.get(id(need), -1) for need in needs], dtype=np.intp)
+    new = np.flatnonzero(origin < 0)
+    recoder = Recoder(last)
+    if 2 * len(new) > len(needs) or recoder.strange(needs[at] for at in new.tolist()) > STRANGE_MAX:
+        return None
+    profile, aggregate, min_unit = (
+        column[origin] for column in (last.profile, last.aggregate, last.min_unit)
+    )
+    for at in new.tolist():
+        profile[at], aggregate[at], min_unit[at] = recoder.codes(needs[at])
+    profiles, amounts = recoder.tables
+    if _is_stale(len(profiles.values), profile) or _is_stale(len(amounts), aggregate, min_unit):
+        return None
+    cluster: Coder[ClusterId] = Coder()
+    return Asked(
+        needs=tuple(needs),
+        profiles=profiles,
+        profile=profile,
+        cluster=np.array([cluster(need.cluster) for need in needs], dtype=np.int32),
+        clusters=cluster.values,
+        amounts=amounts,
+        aggregate=aggregate,
+        min_unit=min_unit,
+        names=last.names.union(name for more in amounts[len(last.amounts) :] for name, _ in more),
+    )
+
+
+def _is_stale(known: int, *columns: Codes) -> bool:
+    """Whether far more values are known than are asked for."""
+    return known > 2 * len(np.unique(np.concatenate(columns))) + STALE_MAX
 
 
 class Recoder:
@@ -49,11 +96,21 @@ class Recoder:
         ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
         return ranks
 
-    def changed(self, at: Sequence[int], rows: Sequence[Need]) -> Asked:
+    @cached_property
+    def _order(self) -> NDArray[np.intp]:
+        """As long as no priority changes."""
+        return self._sorted(self._base.profile)
+
+    def _sorted(self, profile: Codes) -> NDArray[np.intp]:
+        priority = self._profiles.priority[profile]
+        return np.lexsort((self._rank[self._base.cluster], self._arrival, -priority))
+
+    def changed(self, at: Sequence[int], rows: Sequence[Need]) -> tuple[Asked, NDArray[np.intp]]:
         """Rows instead of the first of those at some places, the rest of these left out; in the
         order of mainstay.model.needs.NeedsTable.snapshot.
 
-        A row keeps its cluster and when it was told.
+        A row keeps its cluster and when it was told. Also the place that each row had in the
+        demand it began with; -1 for the new ones.
         """
         base = self._base
         profile, aggregate, min_unit = (
@@ -65,22 +122,38 @@ class Recoder:
             profile[place] = self._profile(need)
             aggregate[place] = self._amount(need.aggregate)
             min_unit[place] = self._amount(need.min_unit)
-        order = np.lexsort(
-            (self._rank[base.cluster], self._arrival, -self._profiles.priority[profile])
-        )
+        priority = self._profiles.priority
+        is_moved = (priority[profile[list(at)]] != priority[base.profile[list(at)]]).any()
+        order = self._sorted(profile) if is_moved else self._order
         gone = np.zeros(len(needs), dtype=np.bool_)
         gone[list(at[len(rows) :])] = True
         order = order[~gone[order]]
-        return replace(
+        origin = np.arange(len(needs))
+        origin[list(at[: len(rows)])] = -1
+        asked = replace(
             base,
             needs=tuple(map(needs.__getitem__, order.tolist())),
             profiles=self._profiles,
             profile=profile[order],
             cluster=base.cluster[order],
-            amounts=tuple(self._amounts),
+            amounts=self.tables[1],
             aggregate=aggregate[order],
             min_unit=min_unit[order],
         )
+        return asked, origin[order]
+
+    def strange(self, needs: Iterable[Need]) -> int:
+        """How many profiles of theirs are not known."""
+        return len({need.profile.fingerprint for need in needs} - self._profile_codes.keys())
+
+    def codes(self, need: Need) -> tuple[int, int, int]:
+        """Of its profile, of all it asks for, and of its smallest unit."""
+        return self._profile(need), self._amount(need.aggregate), self._amount(need.min_unit)
+
+    @property
+    def tables(self) -> tuple[Profiles, tuple[Amounts, ...]]:
+        """What all codes so far stand for."""
+        return self._profiles, tuple(self._amounts)
 
     def _amount(self, units: Units) -> int:
         amounts = tuple(sorted(item for item in units.items() if item[1]))

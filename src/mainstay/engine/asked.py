@@ -75,6 +75,19 @@ class Asked:
     names: frozenset[str]
     """Every dimension that is asked for."""
 
+    def goes_on_from(self, last: "Asked") -> bool:
+        """Whether every code of another demand means the same in this one."""
+        ours, theirs = self.profiles, last.profiles
+        return self is last or (
+            _begins_with(self.amounts, last.amounts)
+            and _begins_with(ours.values, theirs.values)
+            and _begins_with(ours.requirements, theirs.requirements)
+        )
+
+
+def _begins_with(whole: tuple[object, ...], part: tuple[object, ...]) -> bool:
+    return whole is part or whole[: len(part)] == part
+
 
 def ask(needs: Sequence[Need]) -> Asked:
     """The columns of a demand."""

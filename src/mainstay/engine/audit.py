@@ -14,7 +14,8 @@ def differences(plan: Plan, memory: Memory, now: float) -> tuple[str, ...]:
     not. A shard asks every so many cycles; an answer that is not empty is a defect of ours.
     """
     alone = dataclasses.replace(memory, last=None)
-    full = decide(plan.snapshot, plan.demand, alone, plan.policy, now)
+    unseen = dataclasses.replace(plan.demand, before=None)
+    full = decide(plan.snapshot, unseen, alone, plan.policy, now)
     found = []
     for at, (ours, theirs) in enumerate(zip_longest(plan.actions, full.actions)):
         if ours != theirs:

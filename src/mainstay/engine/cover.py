@@ -8,30 +8,44 @@ numpy form here does everything, and the same.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from mainstay.engine.allowance import Allowance
-from mainstay.engine.gangs import NO_CHOICE, Choice, Supply, ceiling, choose, domains_of, home
+from mainstay.engine.gangs import (
+    NO_CHOICE,
+    Choice,
+    Hope,
+    Supply,
+    ceiling,
+    choose,
+    domains_of,
+    home,
+    hope_of,
+)
 from mainstay.engine.kinds import Kinds
 from mainstay.engine.lanes import Runner, is_short, runner_of
 from mainstay.engine.plan import Ceiling
 from mainstay.engine.quota import NO_QUOTA, Quota
-from mainstay.engine.rows import Mask, Matrix, Row, Walk
+from mainstay.engine.rows import Mask, Matrix, Row, Vector, Walk
 from mainstay.engine.spread import strict_spread, take_spread
-from mainstay.engine.take import additions, take
-from mainstay.engine.world import NO_ROWS, Vector, World
+from mainstay.engine.take import take
+from mainstay.engine.world import NO_ROWS, World
 from mainstay.model.assignment import PRIORITY_MIN
-from mainstay.model.batch import Codes
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
 BOUND: Final = (State.CONFIGURED, State.CONFIGURING)
 FREE: Final = (State.IDLE, State.SPECULATIVE)
 
-Settled = tuple[tuple[int, Rows], ...]
-"""Places of needs, each with the machines it is credited before anybody claims."""
+
+class Settled(NamedTuple):
+    """What needs are credited before anybody claims."""
+
+    rows: Rows
+    places: Rows
+    """Of the need of each."""
 
 
 @dataclass(slots=True)
@@ -51,6 +65,12 @@ class Coverage:
     acquired: list[tuple[Rows, Rows]] = field(default_factory=list)
     """(machines, place of the need of each) in the order of acquisition."""
 
+    spoken: dict[int, Rows] = field(default_factory=dict)
+    """What each gang hoped to acquire when it was given its domain."""
+
+    protected: list[tuple[Rows, Rows]] = field(default_factory=list)
+    """(machines, place of the need of each) that do not count for it and stay all the same."""
+
     kinds: Kinds | None = None
     """The tables of the compiled loops, for the next cycle."""
 
@@ -69,31 +89,6 @@ class Coverage:
         return self.choice.get(place, NO_CHOICE)
 
 
-@dataclass(slots=True)
-class Hope:
-    """What the gangs of one level may still hope to acquire."""
-
-    spoken_for: Mask
-    by_class: Vector
-    """How many Idle and Speculative machines of each class are neither claimed, nor barred, nor
-    spoken for."""
-
-    def speak_for(self, rows: Rows, shapes: Codes) -> None:
-        """These are no longer open to other gangs of the level."""
-        self.spoken_for[rows] = True
-        self.by_class -= np.bincount(shapes, minlength=len(self.by_class))
-
-
-def _hope(world: World) -> Hope:
-    """As a level begins; while it is credited, nothing free is claimed."""
-    state = world.snapshot.state
-    free = ((state == State.IDLE) | (state == State.SPECULATIVE)) & (world.owner < 0)
-    if world.barred is not None:
-        free &= ~world.barred
-    by_class = np.bincount(world.snapshot.shape[free], minlength=len(world.alloc))
-    return Hope(np.zeros(len(world.owner), dtype=np.bool_), by_class)
-
-
 def cover(
     world: World,
     walk: Walk,
@@ -101,73 +96,114 @@ def cover(
     quota: Quota = NO_QUOTA,
     last: Kinds | None = None,
     *,
-    settled: Settled = (),
+    settled: Settled | None = None,
 ) -> Coverage:
     """Claim for every need, most important first. A machine is claimed by at most one."""
+    coverage, runner = begun(world, walk, parked, quota, last, settled=settled)
+    for begin, stop in levels(walk):
+        credit_level(world, coverage, runner, begin, stop)
+        acquire_level(world, coverage, runner, begin, stop)
+    protect(world, coverage)
+    return coverage
+
+
+def begun(
+    world: World,
+    walk: Walk,
+    parked: Mask,
+    quota: Quota = NO_QUOTA,
+    last: Kinds | None = None,
+    *,
+    settled: Settled | None = None,
+) -> tuple[Coverage, Runner | None]:
+    """Phase 1 before anybody has claimed, and the compiled loops for it where those are warm."""
     world.keep_for_gangs(walk.gang_refs.values())
     allowance = Allowance(world, quota, walk)
     runner = runner_of(world, walk, allowance, last)
     missing = walk.aggregate.copy() if runner is None else runner.missing
     coverage = Coverage(walk, parked.copy(), allowance, missing)
     coverage.kinds = None if runner is None else runner.kinds
-    _settle(world, coverage, settled)
-    for begin, stop in _levels(walk):
-        if runner is None:
-            _credit_level(world, coverage, begin, stop)
-        else:
-            _run_credit_level(world, coverage, runner, begin, stop)
-        _acquire_level(world, coverage, runner, begin, stop)
-    for place in np.flatnonzero(is_short(coverage.missing)).tolist():
-        _protect(world, walk.row(place))
-    return coverage
+    if settled is not None:
+        world.owner[settled.rows] = settled.places
+        missing -= credited(world, walk, settled.rows, settled.places)
+        np.maximum(0, missing, out=missing)
+    return coverage, runner
 
 
-def _settle(world: World, coverage: Coverage, settled: Settled) -> None:
-    for place, rows in settled:
-        world.owner[rows] = place
-        had = additions(world, coverage.walk.row(place), rows).sum(axis=0)
-        coverage.missing[place] = np.maximum(0, coverage.missing[place] - had)
+def credited(world: World, walk: Walk, rows: Rows, places: Rows) -> Matrix:
+    """What machines that fit the needs at these places add to each need."""
+    had: Matrix = np.zeros_like(walk.aggregate)
+    shapes = world.snapshot.shape[rows]
+    units = np.where(walk.folded, walk.min_unit, -1)[places]
+    for unit in np.unique(units).tolist():
+        adds = world.alloc if unit < 0 else world.whole_units(unit)
+        alike = units == unit
+        np.add.at(had, places[alike], adds[shapes[alike]])
+    return had
 
 
-def _levels(walk: Walk) -> Iterator[tuple[int, int]]:
+def levels(walk: Walk) -> Iterator[tuple[int, int]]:
     """Where each priority begins and ends."""
     bounds = [0, *(np.flatnonzero(np.diff(walk.priority)) + 1).tolist(), len(walk)]
     return ((begin, stop) for begin, stop in pairwise(bounds) if begin < stop)
 
 
-def _credit_level(world: World, coverage: Coverage, begin: int, stop: int) -> None:
-    hope = _hope(world) if coverage.walk.is_gang[begin:stop].any() else None
-    for place in range(begin, stop):
-        if coverage.is_short(place):
-            if hope is not None and coverage.walk.is_gang[place]:
-                _credit_gang(world, coverage, place, hope)
-            else:
-                _credit_plain(world, coverage, place)
+def credit_level(
+    world: World, coverage: Coverage, runner: Runner | None, begin: int, stop: int
+) -> None:
+    """What serves already, need by need."""
+    credit_part(world, coverage, runner, begin, stop)
+    release_surplus(world, coverage, runner, begin, stop)
+
+
+def credit_part(
+    world: World,
+    coverage: Coverage,
+    runner: Runner | None,
+    begin: int,
+    stop: int,
+    *,
+    hope: Hope | None = None,
+) -> None:
+    """The same for some needs of a level, and what gangs have left over stays theirs.
+
+    The compiled loops leave gangs that are not at home to numpy.
+    """
+    place = begin if runner is None else runner.credit(begin, stop)
+    while place < stop:
+        if coverage.walk.is_gang[place]:
+            hope = hope_of(world) if hope is None else hope
+            if coverage.is_short(place):
+                credit_gang(world, coverage, place, hope)
+        elif coverage.is_short(place):
+            credit_plain(world, coverage, place)
+        place = place + 1 if runner is None else runner.credit(place + 1, stop)
+    if runner is not None:
+        for at_home in (begin + np.flatnonzero(runner.home[begin:stop] >= 0)).tolist():
+            coverage.choice[at_home] = Choice(int(runner.home[at_home]), satisfiable=True)
+
+
+def release_surplus(
+    world: World, coverage: Coverage, runner: Runner | None, begin: int, stop: int
+) -> None:
+    """What complete gangs of a level have left over goes to plain needs of it."""
     complete = _complete(coverage, begin, stop)
-    if not len(complete):
+    if not len(complete) or (runner is not None and not runner.release_surplus(complete)):
         return
     world.give_up({coverage.walk.gang_refs[place] for place in complete.tolist()})
+    credit_all_plain(world, coverage, runner, begin, stop)
+
+
+def credit_all_plain(
+    world: World, coverage: Coverage, runner: Runner | None, begin: int, stop: int
+) -> None:
+    """What serves already, for the plain needs of a level."""
+    if runner is not None:
+        runner.credit(begin, stop, plain_only=True)
+        return
     for place in range(begin, stop):
         if not coverage.walk.is_gang[place] and coverage.is_short(place):
-            _credit_plain(world, coverage, place)
-
-
-def _run_credit_level(
-    world: World, coverage: Coverage, runner: Runner, begin: int, stop: int
-) -> None:
-    """The same with the compiled loops; they leave gangs that are not at home to numpy."""
-    hope = None
-    place = runner.credit(begin, stop)
-    while place < stop:
-        hope = _hope(world) if hope is None else hope
-        _credit_gang(world, coverage, place, hope)
-        place = runner.credit(place + 1, stop)
-    for at_home in (begin + np.flatnonzero(runner.home[begin:stop] >= 0)).tolist():
-        coverage.choice[at_home] = Choice(int(runner.home[at_home]), satisfiable=True)
-    complete = _complete(coverage, begin, stop)
-    if len(complete) and runner.release_surplus(complete):
-        world.give_up({coverage.walk.gang_refs[place] for place in complete.tolist()})
-        runner.credit(begin, stop, plain_only=True)
+            credit_plain(world, coverage, place)
 
 
 def _complete(coverage: Coverage, begin: int, stop: int) -> Rows:
@@ -181,7 +217,8 @@ def _complete(coverage: Coverage, begin: int, stop: int) -> Rows:
     return gangs[[ref not in stuck for ref in refs]]
 
 
-def _credit_plain(world: World, coverage: Coverage, place: int) -> None:
+def credit_plain(world: World, coverage: Coverage, place: int) -> None:
+    """What serves a plain need already."""
     row, missing = coverage.walk.row(place), coverage.missing[place]
     for state in BOUND:
         bound = world.bound(row.need.cluster, state)
@@ -212,7 +249,8 @@ def _bound(world: World, row: Row) -> Iterable[Rows]:
         yield rows[~world.is_kept_from(rows, row.need.ref)]
 
 
-def _credit_gang(world: World, coverage: Coverage, place: int, hope: Hope) -> None:
+def credit_gang(world: World, coverage: Coverage, place: int, hope: Hope) -> None:
+    """The domain of a gang, and what serves it there already."""
     row, missing = coverage.walk.row(place), coverage.missing[place]
     bound = np.concatenate([NO_ROWS, *_bound(world, row)])
     creditable = np.concatenate([bound, *_in_flight(world, row)])
@@ -237,6 +275,7 @@ def _credit_gang(world: World, coverage: Coverage, place: int, hope: Hope) -> No
         near = acquirable_in_domain(world, row, choice.domain)
         near = take(world, row, near[~hope.spoken_for[near]], missing.copy())
         hope.speak_for(near, world.snapshot.shape[near])
+        coverage.spoken[place] = near
 
 
 def _acquirable(world: World, row: Row) -> Rows:
@@ -258,12 +297,19 @@ def acquirable_in_domain(world: World, row: Row, domain: int) -> Rows:
     return free
 
 
-def _acquire_level(
-    world: World, coverage: Coverage, runner: Runner | None, begin: int, stop: int
+def acquire_level(
+    world: World,
+    coverage: Coverage,
+    runner: Runner | None,
+    begin: int,
+    stop: int,
+    *,
+    done: Mask | None = None,
 ) -> None:
-    """In order of precedence; what is equal stays in walk order."""
+    """In order of precedence; what is equal stays in walk order. Some may have had their turn."""
     walk = coverage.walk
-    short = begin + np.flatnonzero(is_short(coverage.missing[begin:stop]))
+    wanting = is_short(coverage.missing[begin:stop])
+    short = begin + np.flatnonzero(wanting if done is None else wanting & ~done[begin:stop])
     short = short[np.argsort(-walk.precedence[short], kind="stable")]
     if runner is None:
         for place in short.tolist():
@@ -313,18 +359,27 @@ def _gang_acquisition(world: World, coverage: Coverage, row: Row) -> Rows:
     return taken
 
 
-def _protect(world: World, row: Row) -> None:
+def protect(world: World, coverage: Coverage) -> None:
     """An incomplete gang keeps the machines that were given to it, wherever they are; and so does
     a need that nothing can ever meet.
     """
+    walk, live = coverage.walk, world.machines_by_shape > 0
+    for place in np.flatnonzero(is_short(coverage.missing)).tolist():
+        fits = world.fitting(walk.requirement_set.item(place), walk.min_unit.item(place))
+        is_beyond = not (fits & live).any()
+        if not walk.is_gang[place] and not is_beyond:
+            continue
+        for rows in _protected(world, walk.row(place), is_beyond=is_beyond):
+            world.owner[rows] = place
+            coverage.protected.append((rows, np.full(len(rows), place)))
+
+
+def _protected(world: World, row: Row, *, is_beyond: bool) -> Iterator[Rows]:
     if not world.is_anything_assigned_to(row.need.ref):
-        return
-    is_beyond = not (world.fits(row) & (world.machines_by_shape > 0)).any()
-    if not row.is_gang and not is_beyond:
         return
     matches = world.matches(row)
     for state in BOUND:
         bound = world.bound(row.need.cluster, state)
         rows = bound.rows if is_beyond else bound.rows[matches[bound.shapes]]
         rows = rows[world.owner[rows] < 0]
-        world.owner[rows[world.is_assigned_to(rows, row.need.ref)]] = row.place
+        yield rows[world.is_assigned_to(rows, row.need.ref)]

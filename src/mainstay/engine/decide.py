@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 
 from mainstay.engine.actions import KINDS, NO_NEED, Actions
-from mainstay.engine.cover import Coverage, cover
-from mainstay.engine.exchange import with_exchange
+from mainstay.engine.asked import Asked
+from mainstay.engine.cover import Coverage
 from mainstay.engine.lockout import Lockout
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Demand, Memory, Plan
@@ -15,6 +15,7 @@ from mainstay.engine.preempt import LONGEST_GRACE_S, Takings, graces_s, preempt
 from mainstay.engine.release import deletable, reclaimable
 from mainstay.engine.rows import Mask, Walk
 from mainstay.engine.tell import gang_ages, shortfall_ages, shortfalls_of, unsatisfied_of
+from mainstay.engine.trace import claim
 from mainstay.engine.world import World
 from mainstay.inventory.growing import frozen
 from mainstay.inventory.snapshot import Snapshot
@@ -31,14 +32,13 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
     if last is not None and last.holds(snapshot, demand, policy, now):
         return last
 
-    kept, walk, kinds = (None, None, None) if last is None else (last.kept, last.walk, last.kinds)
+    walk, kinds = (None, None) if last is None else (last.walk, last.kinds)
     same_needs = walk is not None and walk.asked.needs is demand.needs
     asked = walk.asked if walk is not None and same_needs else demand.asked
-    world = World(snapshot, asked, kept, walk, demand.barred)
+    world = _world(snapshot, asked, demand, last)
     walk = normalize(world, walk)
     parked = _parked(walk, memory, policy)
-    coverage = cover(world, walk, parked, demand.quota, kinds)
-    coverage = with_exchange(world, coverage, demand.quota)
+    coverage, trace = claim(world, walk, parked, demand.quota, kinds)
     deficits = coverage.missing.copy()
     takings = preempt(world, coverage, demand.heard)
     reclaimed = reclaimable(world, demand.heard, [row for row, _ in takings.victims])
@@ -59,10 +59,24 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
         kept=world.kept,
         kinds=coverage.kinds,
         owner=frozen(world.owner),
+        trace=trace,
+        world=world,
         policy=policy,
         steady=not unsatisfied and not parked.any(),
         since=now,
         until=until,
+    )
+
+
+def _world(snapshot: Snapshot, asked: Asked, demand: Demand, last: Plan | None) -> World:
+    """What the phases work on: what the last plan was made from, as far as it is the same."""
+    if last is None:
+        return World(snapshot, asked, barred=demand.barred)
+    if last.world is not None and last.world.is_of(snapshot, asked, demand.barred):
+        last.world.begin(asked)
+        return last.world
+    return World(
+        snapshot, asked, kept=last.kept, walk=last.walk, barred=demand.barred, last=last.world
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.actions import KINDS, Actions
-from mainstay.engine.lookup import rows_of
+from mainstay.engine.lookup import named_by, rows_of
 from mainstay.engine.plan import Plan
 from mainstay.model.action import ActionKind
 from mainstay.model.assignment import NeedRef
@@ -68,5 +68,4 @@ def doings(plan: Plan) -> Doings:
 
 def with_ref(plan: Plan, refs: Iterable[NeedRef]) -> Mask:
     """Which needs of a plan, by place, have one of these names."""
-    names = set(refs)
-    return np.array([need.ref in names for need in plan.needs], dtype=np.bool_)
+    return named_by(plan.walk, refs)

@@ -1,6 +1,6 @@
 """Domains: what machines of a gang must share, as columns over shape classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,13 @@ class Domains:
     """Per class; -1 where an attribute is missing."""
 
     values: tuple[tuple[str, ...], ...]
+    order: NDArray[np.intp] = field(init=False)
+    """The classes that are in a domain, domain after domain."""
+
+    def __post_init__(self) -> None:
+        inside = np.flatnonzero(self.code >= 0)
+        order = inside[np.argsort(self.code[inside], kind="stable")]
+        object.__setattr__(self, "order", order)
 
 
 def domains_by(shapes: ShapeView, keys: tuple[str, ...]) -> Domains:
@@ -42,8 +49,7 @@ def domain_sums(
     domains: Domains, alloc: Matrix, classes: NDArray[np.int64]
 ) -> tuple[Matrix, NDArray[np.int64]]:
     """What so many machines of each class provide in each domain, and how many they are."""
-    held = np.flatnonzero((classes > 0) & (domains.code >= 0))
-    held = held[np.argsort(domains.code[held], kind="stable")]
+    held = domains.order[classes[domains.order] > 0]
     codes, counts = domains.code[held], classes[held]
     sums = np.zeros((len(domains.values), alloc.shape[1]), dtype=np.int64)
     machines = np.zeros(len(domains.values), dtype=np.int64)

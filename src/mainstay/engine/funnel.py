@@ -25,6 +25,7 @@ from mainstay.engine.certificate import (
 )
 from mainstay.engine.doings import DRAINS, doings
 from mainstay.engine.lookup import Topic, wanted
+from mainstay.engine.sorting import counted
 from mainstay.engine.usage import cluster_use, in_place, is_free, place_use
 from mainstay.engine.widest import widest_domain
 from mainstay.model.assignment import NeedRef
@@ -130,22 +131,30 @@ class Reach:
         """The number of the ref for which phase 2 drains each live machine, or -1."""
         plan = self.topic.plan
         taker = np.full(len(self.rows), _NOBODY, dtype=np.int64)
-        numbers = {ref: number for number, ref in enumerate(self.refs)}
-        number = np.array([numbers[need.ref] for need in plan.needs], dtype=np.int64)
         found = doings(plan)
         taken = found.are(DRAINS) & (found.place >= 0)
-        taker[plan.snapshot.rank[found.row[taken]]] = number[found.place[taken]]
+        taker[plan.snapshot.rank[found.row[taken]]] = self._number[found.place[taken]]
         return taker
+
+    @cached_property
+    def _names(self) -> dict[NeedRef, int]:
+        refs = dict.fromkeys(need.ref for need in self.topic.plan.needs)
+        return {ref: number for number, ref in enumerate(refs)}
+
+    @cached_property
+    def _number(self) -> NDArray[np.int64]:
+        """Of the ref of each need, by its place in the plan."""
+        return np.array([self._names[need.ref] for need in self.topic.plan.needs], dtype=np.int64)
 
     @cached_property
     def refs(self) -> tuple[NeedRef, ...]:
         """The names of all needs of the plan; their places here are the numbers of takers."""
-        return tuple(dict.fromkeys(need.ref for need in self.topic.plan.needs))
+        return tuple(self._names)
 
     @cached_property
     def serving(self) -> Mask:
         """Which machines count for the need: those it claims and those drained for it."""
-        number = self.refs.index(self.topic.need.ref)
+        number = self._names[self.topic.need.ref]
         found: Mask = (self.owner == self.topic.place) | (self.taker == number)
         return found
 
@@ -190,13 +199,13 @@ class Reach:
         """At what priority each live machine is held; the least number when nobody holds it."""
         plan = self.topic.plan
         least = np.iinfo(np.int64).min
-        of_need = np.array([*(n.profile.priority for n in plan.needs), least], dtype=np.int64)
+        of_need = np.append(plan.walk.priority, least)
         held = of_need[self.owner]
         assigned = plan.snapshot.assignments.priority[plan.snapshot.assignment[self.rows]]
         configured = self.state == State.CONFIGURED
         held[configured] = np.maximum(held, assigned)[configured]
-        of_ref = {need.ref: need.profile.priority for need in plan.needs}
-        of_taker = np.array([*(of_ref[ref] for ref in self.refs), least], dtype=np.int64)
+        of_taker = np.full(len(self.refs) + 1, least, dtype=np.int64)
+        of_taker[self._number] = plan.walk.priority
         return np.where(self.taker >= 0, of_taker[self.taker], held)
 
     @cached_property
@@ -330,11 +339,10 @@ def holders(reach: Reach) -> tuple[Holder, ...]:
             break
         stopped &= sieve.passes
     at = np.flatnonzero(stopped)
-    kinds = np.stack([reach.owner[at], reach.taker[at], reach.priority[at]], axis=1)
-    found, counts = np.unique(kinds, axis=0, return_counts=True)
+    holder = np.where(reach.taker[at] >= 0, -2 - reach.taker[at], reach.owner[at])
     held: Counter[tuple[NeedRef | None, int]] = Counter()
-    for (owner, taker, priority), number in zip(found.tolist(), counts.tolist(), strict=True):
-        held[_holder(reach, owner, taker), priority] += number
+    for owner, priority, number in counted(holder, reach.priority[at]):
+        held[_holder(reach, owner, -2 - owner), priority] += number
     told = [Holder(ref, priority, number) for (ref, priority), number in held.items()]
     return tuple(sorted(told, key=_most_first)[:LISTED_MAX])
 

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from mainstay.engine.domains import Domains, domain_sums
 from mainstay.engine.plan import Ceiling
-from mainstay.engine.rows import Mask, Matrix, Row
-from mainstay.engine.world import Vector, World
+from mainstay.engine.rows import Mask, Matrix, Row, Vector
+from mainstay.engine.world import World
+from mainstay.model.batch import Codes
+from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
 
@@ -49,14 +51,14 @@ def choose(world: World, row: Row, supply: Supply, wanted: Vector) -> Choice:
     dims = np.flatnonzero(wanted > 0)
     asked = wanted[dims]
     total, count = domain_sums(domains, world.alloc, classes)
-    cred, _ = _by_domain(world, domains, supply.creditable)
-    owned, _ = _by_domain(world, domains, supply.creditable[supply.own])
-    total, cred, owned = total[:, dims], cred[:, dims], owned[:, dims]
+    total = total[:, dims]
     sat = (total >= asked).all(axis=1) & (count > 0)
 
     best = np.flatnonzero(sat) if sat.any() else np.flatnonzero(count)
-    best = _largest(best, np.minimum(cred, asked), asked)
-    best = _largest(best, np.minimum(owned, asked), asked)
+    for rows in (supply.creditable, supply.creditable[supply.own]):
+        if len(rows):  # of nothing every domain has as much
+            held, _ = _by_domain(world, domains, rows)
+            best = _largest(best, np.minimum(held[:, dims], asked), asked)
     if sat.any():
         best = _largest(best, -total, asked)
     else:
@@ -132,3 +134,28 @@ def _largest(candidates: NDArray[np.intp], amounts: Matrix, asked: Vector) -> ND
     wins = np.array([value == most for value in exact])
     winners: Rows = near[wins[kind.reshape(-1)]]
     return winners
+
+
+@dataclass(slots=True)
+class Hope:
+    """What the gangs of one level may still hope to acquire."""
+
+    spoken_for: Mask
+    by_class: Vector
+    """How many Idle and Speculative machines of each class are neither claimed, nor barred, nor
+    spoken for."""
+
+    def speak_for(self, rows: Rows, shapes: Codes) -> None:
+        """These are no longer open to other gangs of the level."""
+        self.spoken_for[rows] = True
+        self.by_class -= np.bincount(shapes, minlength=len(self.by_class))
+
+
+def hope_of(world: World) -> Hope:
+    """As a level begins; while it is credited, nothing free is claimed."""
+    state = world.snapshot.state
+    free = ((state == State.IDLE) | (state == State.SPECULATIVE)) & (world.owner < 0)
+    if world.barred is not None:
+        free &= ~world.barred
+    by_class = np.bincount(world.snapshot.shape[free], minlength=len(world.alloc))
+    return Hope(np.zeros(len(world.owner), dtype=np.bool_), by_class)

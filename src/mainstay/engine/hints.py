@@ -6,11 +6,13 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.asked import Asked
 from mainstay.engine.barred import NOTHING_BARRED, Barred, barred_rows
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need, NeedProfile, Requirement
+from mainstay.model.need import NeedProfile
 from mainstay.model.state import State
+from mainstay.model.texts import Rows
 
 
 class Confidence(Enum):
@@ -36,9 +38,7 @@ class Hint:
     """The lowest price among what the confidence rests on; 0 when there is none."""
 
 
-def hints(
-    snapshot: Snapshot, needs: tuple[Need, ...], barred: Barred = NOTHING_BARRED
-) -> tuple[Hint, ...]:
+def hints(snapshot: Snapshot, asked: Asked, barred: Barred = NOTHING_BARRED) -> tuple[Hint, ...]:
     """One hint per (cluster, fingerprint), in order of first sight. No walk over machines.
 
     What is barred cannot be had now and is not counted.
@@ -46,17 +46,25 @@ def hints(
     kept_back = barred_rows(snapshot, barred)
     open_ = snapshot.state if kept_back is None else np.where(kept_back, 0, snapshot.state)
     free = {state: _by_class(snapshot, open_ == state) for state in (State.IDLE, State.SPECULATIVE)}
-    answers: dict[tuple[Requirement, ...], tuple[int, Confidence, float]] = {}
-    found: dict[tuple[ClusterId, str], Hint] = {}
-    for need in needs:
-        key = (need.cluster, need.profile.fingerprint)
-        if key in found:
-            continue
-        requirements = need.profile.requirements
-        if requirements not in answers:
-            answers[requirements] = _answer(snapshot.shapes.matching(requirements), free)
-        found[key] = Hint(need.cluster, need.profile, *answers[requirements])
-    return tuple(found.values())
+    profiles, first = asked.profiles, _first_of_each_kind(asked)
+    of_kind = asked.profile[first]
+    sets = profiles.requirement_set[of_kind]
+    answers = {
+        code: _answer(snapshot.shapes.matching(profiles.requirements[code]), free)
+        for code in np.unique(sets).tolist()
+    }
+    kinds = zip(asked.cluster[first].tolist(), of_kind.tolist(), sets.tolist(), strict=True)
+    return tuple(
+        Hint(asked.clusters[cluster], profiles.values[profile], *answers[code])
+        for cluster, profile, code in kinds
+    )
+
+
+def _first_of_each_kind(asked: Asked) -> Rows:
+    """Where each cluster first asks for each kind of need."""
+    kinds = asked.cluster.astype(np.int64) * len(asked.profiles.values) + asked.profile
+    first: Rows = np.unique(kinds, return_index=True)[1]
+    return np.sort(first)
 
 
 def _by_class(

@@ -4,15 +4,18 @@ A kind is a set of requirements with a smallest unit. Classes that fit the same 
 signature: machines of one signature fit the same needs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mainstay.engine.rows import Mask, Matrix, Walk
-from mainstay.engine.world import Vector, World
+from mainstay.engine.rows import Mask, Matrix, Vector, Walk
+from mainstay.engine.world import World
 from mainstay.inventory.shapes import ShapeView
+
+UNIT_BITS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,9 @@ class Kinds:
 
     walk: Walk = field(repr=False)
     shapes: ShapeView = field(repr=False)
+    packed: Vector
+    """Code of the requirements and of the smallest unit of each kind, in one number."""
+
     kind: Vector
     """Of each need."""
 
@@ -44,18 +50,26 @@ class Kinds:
     same: Vector
     """Which set of Same keys each need has."""
 
+    def is_of(self, walk: Walk, packed: Vector) -> bool:
+        """Whether these are the kinds of another walk, too: the same codes mean the same."""
+        same = self.walk.dimensions == walk.dimensions and np.array_equal(self.packed, packed)
+        return same and walk.asked.goes_on_from(self.walk.asked)
+
 
 def kinds_of(loops: ModuleType, world: World, walk: Walk, last: Kinds | None) -> Kinds:
     """The tables of the last cycle while needs and classes are the same, else new ones."""
     shapes = world.snapshot.shapes
     if last is not None and last.walk is walk and last.shapes is shapes:
         return last
-    size = max(1, len(world.asked.amounts))
-    sets = world.asked.profiles.requirement_set[walk.profile].astype(np.int64)
-    packed, kind = np.unique(sets * size + walk.min_unit, return_inverse=True)
+    sets = walk.requirement_set.astype(np.int64)
+    packed, kind = np.unique((sets << UNIT_BITS) + walk.min_unit, return_inverse=True)
+    kind = kind.reshape(-1).astype(np.int64)
+    if last is not None and last.shapes is shapes and last.is_of(walk, packed):
+        domains, same = _domains(world, walk)
+        return replace(last, walk=walk, kind=kind, domains=domains, same=same)
     fits: Mask = np.zeros((len(packed), len(world.alloc)), dtype=np.bool_)
     for number, code in enumerate(packed.tolist()):
-        fits[number] = world.fitting(*divmod(code, size))
+        fits[number] = world.fitting(*divmod(code, 1 << UNIT_BITS))
     sample = np.empty(len(world.alloc), dtype=np.int32)
     signature = loops.signatures_of(fits, sample)
     signatures = int(signature.max(initial=-1)) + 1
@@ -66,7 +80,8 @@ def kinds_of(loops: ModuleType, world: World, walk: Walk, last: Kinds | None) ->
     return Kinds(
         walk=walk,
         shapes=shapes,
-        kind=kind.reshape(-1).astype(np.int64),
+        packed=packed,
+        kind=kind,
         fits=fits,
         signature=signature,
         signatures=signatures,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from mainstay.engine import kernels
 from mainstay.engine.allowance import Allowance
 from mainstay.engine.kinds import Kinds, kinds_of, starts
-from mainstay.engine.rows import Mask, Matrix, Walk
-from mainstay.engine.world import NO_ROWS, NOBODY, Vector, World
+from mainstay.engine.rows import Mask, Matrix, Vector, Walk
+from mainstay.engine.world import NO_ROWS, NOBODY, Laid, Tray, World
 from mainstay.model.batch import Codes
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
@@ -130,22 +130,34 @@ class Runner:
     def _bound(self) -> Lanes:
         kept = self._world.kept
         groups = 2 * len(self._world.snapshot.clusters)
-        return self._lanes(kept.rows, kept.group, groups)
+        return self._lanes((State.CONFIGURED, 0), kept.rows, kept.group, groups)
 
     def _pool(self, state: State, bucket: int) -> Lanes:
         key = (state, 0 if state == State.IDLE else bucket)
         if key not in self._pools:
             rows = self._world.whole_pool(state, bucket)
-            self._pools[key] = self._lanes(rows, np.zeros(len(rows), dtype=np.int64), 1)
+            self._pools[key] = self._lanes(key, rows, np.zeros(len(rows), dtype=np.int64), 1)
         return self._pools[key]
 
-    def _lanes(self, rows: Rows, group: Vector, groups: int) -> Lanes:
-        world = self._world
-        start, rows, shapes, places, gang = self._loops.lanes_of(
-            rows, group, groups, world.snapshot.shape, self.kinds.signature, self.kinds.signatures,
-            world.snapshot.assignment, world.gang_of_assignment,
-        )  # fmt: skip
-        return Lanes(start, rows, shapes, places, start[:-1].copy(), gang)
+    def _lanes(self, key: Tray, rows: Rows, group: Vector, groups: int) -> Lanes:
+        """These machines by lanes, with nothing claimed; laid out anew only if they differ."""
+        world, signature = self._world, self.kinds.signature
+        gang_of = world.gang_of_assignment
+        laid = world.laid.get(key)
+        if laid is None or not laid.holds(rows, signature, gang_of):
+            parts = self._loops.lanes_of(
+                rows, group, groups, world.snapshot.shape, signature, self.kinds.signatures,
+                world.snapshot.assignment, gang_of,
+            )  # fmt: skip
+            laid = world.laid[key] = Laid(rows, signature, gang_of.copy(), *parts)
+        return Lanes(
+            start=laid.start,
+            rows=laid.by_lane,
+            shapes=laid.shapes,
+            places=laid.places,
+            first=laid.start[:-1].copy(),
+            gang=laid.gang,
+        )
 
     @cached_property
     def _number(self) -> Vector:

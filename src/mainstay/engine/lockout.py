@@ -7,8 +7,8 @@ import numpy as np
 from mainstay.engine.cover import Coverage
 from mainstay.engine.domains import domain_sums
 from mainstay.engine.gangs import domains_of
-from mainstay.engine.rows import Mask, Row
-from mainstay.engine.world import Vector, World
+from mainstay.engine.rows import Mask, Row, Vector
+from mainstay.engine.world import World
 from mainstay.model.state import State
 
 

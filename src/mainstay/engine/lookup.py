@@ -1,7 +1,7 @@
 """From names to rows of a snapshot and places in a plan, for those who explain."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,7 @@ import numpy as np
 from mainstay.engine.asked import without_same
 from mainstay.engine.certificate import LISTED_MAX, Group
 from mainstay.engine.plan import Plan, Unsatisfied
+from mainstay.engine.rows import Mask, Walk
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.assignment import NeedRef
 from mainstay.model.errors import Rejected, UnknownMachine
@@ -102,22 +103,15 @@ def _shown(ref: NeedRef) -> str:
 
 
 def _places_of_ref(plan: Plan, ref: NeedRef) -> list[int]:
-    places = [place for place, need in enumerate(plan.needs) if need.ref == ref]
+    places = np.flatnonzero(named_by(plan.walk, [ref])).tolist()
     return places or sorted(places_of(plan, [n for n in plan.demand.needs if n.ref == ref]))
 
 
 def _topic_at(plan: Plan, place: int) -> Topic:
-    need = plan.needs[place]
-    sent = {id(row) for row in plan.demand.needs}
-    gangs = () if id(need) in sent else tuple(_folded_into(plan, need))
+    walk, at = plan.walk, int(plan.walk.need[place])
+    members = [] if at >= 0 else walk.members[-1 - at].tolist()
+    gangs = tuple(walk.asked.needs[member] for member in members)
     return Topic(plan, place, told_at(plan).get(place), gangs)
-
-
-def _folded_into(plan: Plan, folded: Need) -> Iterator[Need]:
-    passed = {id(row) for row in plan.needs}
-    for gang in plan.demand.needs:
-        if gang.cluster == folded.cluster and id(gang) not in passed and _made(gang, folded):
-            yield gang
 
 
 def _made(gang: Need, folded: Need) -> bool:
@@ -140,6 +134,18 @@ def places_of(plan: Plan, sources: Iterable[Need]) -> set[int]:
             found.add(passed[id(source)])
         else:
             found.update(place for place, need in folded if _made(source, need))
+    return found
+
+
+def named_by(walk: Walk, refs: Iterable[NeedRef]) -> Mask:
+    """Which needs of a walk, by place, have one of these names."""
+    names = set(refs)
+    prints = {ref.fingerprint for ref in names}
+    profiles = walk.asked.profiles.values
+    alike = np.array([profile.fingerprint in prints for profile in profiles], dtype=np.bool_)
+    found: Mask = alike[walk.profile]
+    for place in np.flatnonzero(found).tolist():
+        found[place] = walk.need_at(place).ref in names
     return found
 
 

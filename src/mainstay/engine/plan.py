@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mainstay.engine.again import ask_again
 from mainstay.engine.asked import Asked, ask
 from mainstay.engine.barred import NOTHING_BARRED, Barred
 from mainstay.engine.hints import Hint, hints
@@ -23,6 +25,10 @@ from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import ClusterId, Fingerprint, MachineId
 from mainstay.model.need import Need
 from mainstay.model.resources import Units
+
+if TYPE_CHECKING:
+    from mainstay.engine.trace import Trace
+    from mainstay.engine.world import World
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,14 @@ class Demand:
     barred: Barred = NOTHING_BARRED
     """What must not be acquired now."""
 
+    before: Asked | None = field(default=None, compare=False, repr=False)
+    """The columns of an earlier demand, to go on from where most of it is still asked for."""
+
     @cached_property
     def asked(self) -> Asked:
         """The same in columns."""
-        return ask(self.needs)
+        again = None if self.before is None else ask_again(self.needs, self.before)
+        return ask(self.needs) if again is None else again
 
 
 class Unmet(Enum):
@@ -135,6 +145,13 @@ class Plan:
     owner: NDArray[np.int32] = field(repr=False)
     """Per row of the snapshot: the place in `needs` of the need that claims it, or -1."""
 
+    world: "World | None" = field(default=None, repr=False, compare=False)
+    """The machines as this decision saw them: for the next one, and for nobody else."""
+
+    trace: "Trace | None" = field(default=None, repr=False, compare=False)
+    """How phase 1 went, for those who try changes; while some need is short and no quota is in
+    force."""
+
     policy: Policy
     steady: bool
     """Whether nothing ages: no need is short, no gang was parked."""
@@ -151,7 +168,7 @@ class Plan:
     @cached_property
     def hints(self) -> tuple[Hint, ...]:
         """What else could be had, for each kind of need of each cluster."""
-        return hints(self.snapshot, self.demand.needs, self.demand.barred)
+        return hints(self.snapshot, self.walk.asked, self.demand.barred)
 
     @property
     def memory(self) -> Memory:

@@ -11,10 +11,10 @@ from mainstay.engine.allowance import Budget
 from mainstay.engine.cover import Coverage, acquirable_in_domain
 from mainstay.engine.gangs import domains_of
 from mainstay.engine.lanes import is_short
-from mainstay.engine.rows import Mask, Row
+from mainstay.engine.rows import Mask, Row, Vector
 from mainstay.engine.sorting import sorted_by
 from mainstay.engine.take import take
-from mainstay.engine.world import NO_ROWS, Vector, World
+from mainstay.engine.world import NO_ROWS, World
 from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN
 from mainstay.model.ids import ClusterId
 from mainstay.model.texts import Rows

@@ -32,7 +32,7 @@ def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Collection
 def deletable(world: World, policy: Policy, now: float) -> tuple[Rows, float]:
     """Idle machines that have idled long enough, by id; and when the next one will have."""
     snapshot = world.snapshot
-    idle = snapshot.rows_in(State.IDLE)
+    idle = snapshot.idle
     idle = idle[world.owner[idle] < 0]
     holds = np.array([policy.hold_s(kind) for kind in CapacityType])
     hold = holds[snapshot.shapes.capacity_type[snapshot.shape[idle]]]

@@ -15,15 +15,19 @@ from mainstay.model.texts import Rows
 
 Mask = NDArray[np.bool_]
 Matrix = NDArray[np.int64]
+Vector = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """One need as the phases see it."""
 
     need: Need
-    refs: tuple[NeedRef, ...]
-    """The names under which machines in flight count for it."""
+    gangs: tuple[Need, ...] = ()
+    """Those it is made of."""
+
+    plain: NeedRef | None = None
+    """What a gang is called once it is folded."""
 
     is_gang: bool
     """Whether its machines must share a domain."""
@@ -37,6 +41,13 @@ class Row:
 
     folded: bool = False
     """Made of gangs: a machine adds whole min units only."""
+
+    @cached_property
+    def refs(self) -> tuple[NeedRef, ...]:
+        """The names under which machines in flight count for it."""
+        if self.plain is not None:
+            return self.need.ref, self.plain
+        return tuple(dict.fromkeys((self.need.ref, *(gang.ref for gang in self.gangs))))
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,11 @@ class Walk:
         return self.asked.profiles.priority[self.profile]
 
     @cached_property
+    def requirement_set(self) -> Codes:
+        """Code of what every machine of each must be."""
+        return self.asked.profiles.requirement_set[self.profile]
+
+    @cached_property
     def interruption(self) -> NDArray[np.int64]:
         """The interruption penalty bucket of each."""
         return self.asked.profiles.interruption[self.profile]
@@ -138,33 +154,30 @@ class Walk:
         return np.flatnonzero(found)
 
     def _make(self, place: int) -> Row:
-        need, refs = self._named(place)
-        requirement_set = self.asked.profiles.requirement_set[self.profile[place]]
+        at, profiles = int(self.need[place]), self.asked.profiles
+        gangs: tuple[Need, ...] = ()
+        plain = None
+        if at < 0:
+            gangs = tuple(map(self.asked.needs.__getitem__, self.members[-1 - at].tolist()))
+            need = _fold(profiles.values[self.profile[place]], gangs)
+        else:
+            need = self.asked.needs[at]
+            if self.is_gang[place]:
+                stripped = profiles.values[profiles.without_same[self.profile[place]]]
+                plain = ref_of(need.cluster, stripped)
         return Row(
             need=need,
-            refs=refs,
+            gangs=gangs,
+            plain=plain,
             is_gang=bool(self.is_gang[place]),
             place=place,
-            requirement_set=int(requirement_set),
+            requirement_set=int(self.requirement_set[place]),
             min_unit=int(self.min_unit[place]),
-            folded=bool(self.folded[place]),
+            folded=at < 0,
         )
 
-    def _named(self, place: int) -> tuple[Need, tuple[NeedRef, ...]]:
-        """The need of a row, and under which names machines in flight count for it."""
-        at, profiles = int(self.need[place]), self.asked.profiles
-        if at < 0:
-            gangs = [self.asked.needs[number] for number in self.members[-1 - at].tolist()]
-            folded = _fold(profiles.values[self.profile[place]], gangs)
-            return folded, tuple(dict.fromkeys((folded.ref, *(gang.ref for gang in gangs))))
-        need = self.asked.needs[at]
-        if not self.is_gang[place]:
-            return need, (need.ref,)
-        plain = profiles.values[profiles.without_same[self.profile[place]]]
-        return need, (need.ref, ref_of(need.cluster, plain))
 
-
-def _fold(profile: NeedProfile, gangs: list[Need]) -> Need:
+def _fold(profile: NeedProfile, gangs: tuple[Need, ...]) -> Need:
     """One need for gangs that are alike."""
     arrivals = [gang.arrival_nanos for gang in gangs if gang.arrival_nanos]
     return Need(

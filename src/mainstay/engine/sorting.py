@@ -1,5 +1,6 @@
 """Sorting machines by several keys: packed into one word where they fit."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -44,3 +45,14 @@ def _places(key: NDArray[np.generic]) -> Words:
             return np.asarray(codes).astype(np.uint64)
     ranks: Words = np.unique(key, return_inverse=True)[1].astype(np.uint64)
     return ranks
+
+
+def counted(first: NDArray[np.int64], second: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """The distinct pairs of two columns, and how often each is there."""
+    rights = np.unique(second)
+    least = first.min(initial=0)
+    packed = (first - least) * len(rights) + np.searchsorted(rights, second)
+    counts = np.bincount(packed)
+    for code in np.flatnonzero(counts).tolist():
+        left, right = divmod(code, len(rights))
+        yield left + int(least), int(rights[right]), int(counts[code])

@@ -6,8 +6,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 import numpy as np
 
 from mainstay.engine.allowance import Budget
-from mainstay.engine.rows import Row
-from mainstay.engine.world import NO_ROWS, Shelf, Vector, World
+from mainstay.engine.rows import Row, Vector
+from mainstay.engine.world import NO_ROWS, Shelf, World
 from mainstay.model.need import Spread, WhenUnsatisfiable
 from mainstay.model.state import State
 from mainstay.model.texts import Rows

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.allowance import Budget
-from mainstay.engine.rows import Matrix, Row
-from mainstay.engine.world import NO_ROWS, Vector, World
+from mainstay.engine.rows import Matrix, Row, Vector
+from mainstay.engine.world import NO_ROWS, World
 from mainstay.model.texts import Rows
 
 _CHUNK: Final = 1024

@@ -12,11 +12,11 @@ from mainstay.engine.lanes import is_short
 from mainstay.engine.lockout import Lockout
 from mainstay.engine.plan import Memory, Shortfall, Unmet, Unsatisfied
 from mainstay.engine.preempt import Takings
-from mainstay.engine.rows import Mask, Matrix, Row, Walk
+from mainstay.engine.rows import Mask, Matrix, Row, Vector, Walk
 from mainstay.engine.sorting import sorted_by
 from mainstay.engine.spread import strict_spread
 from mainstay.engine.take import additions
-from mainstay.engine.world import Vector, World
+from mainstay.engine.world import World
 from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import Fingerprint
 from mainstay.model.resources import Units, add

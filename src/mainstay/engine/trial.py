@@ -4,7 +4,7 @@ The plain form, a whole decision for each change, is tests/oracles/plain_trial.p
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -28,19 +28,18 @@ from mainstay.engine.certificate import (
     Wait,
     Widen,
 )
-from mainstay.engine.cover import cover
 from mainstay.engine.domains import domain_sums
-from mainstay.engine.exchange import with_exchange
 from mainstay.engine.lanes import is_short
-from mainstay.engine.lookup import Topic, group_of, wanted
+from mainstay.engine.lookup import Topic, group_of, named_by, wanted
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Memory, Plan
 from mainstay.engine.quota import NO_QUOTA, Place, Quota
 from mainstay.engine.refused import preempt_unless_refused
+from mainstay.engine.resume import claim_again
 from mainstay.engine.rows import Mask, Matrix, Walk
-from mainstay.engine.stage import Head, Stage
+from mainstay.engine.trace import claim
 from mainstay.engine.usage import cluster_use, in_place, is_free
-from mainstay.engine.world import NO_ROWS
+from mainstay.engine.world import NO_ROWS, World
 from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, WhenUnsatisfiable
@@ -68,28 +67,24 @@ class Outcome:
         """The needs that are not admitted."""
         return {self.walk.need_at(p).ref for p in np.flatnonzero(is_short(self.missing)).tolist()}
 
-    def named(self, refs: set[NeedRef]) -> Mask:
-        """Which needs, by place, have one of these names."""
-        walk = self.walk
-        prints = {ref.fingerprint for ref in refs}
-        alike = np.array([p.fingerprint in prints for p in walk.asked.profiles.values])
-        found: Mask = alike[walk.profile]
-        for place in np.flatnonzero(found).tolist():
-            found[place] = walk.need_at(place).ref in refs
-        return found
+
+def places_of(walk: Walk, rows: Mask) -> list[int]:
+    """Where these rows of demand are in a walk, as they are or folded."""
+    found = (walk.need >= 0) & rows[walk.need]
+    if walk.members:
+        sizes = np.array([len(gangs) for gangs in walk.members])
+        of_fold = np.logical_or.reduceat(
+            rows[np.concatenate(walk.members)], np.cumsum(sizes) - sizes
+        )
+        folded = np.flatnonzero(walk.folded)
+        found[folded] = of_fold[-1 - walk.need[folded]]
+    return np.flatnonzero(found).tolist()
 
 
-def places_of(walk: Walk, sources: Iterable[Need]) -> list[int]:
-    """Where these very rows of demand are in a walk, as they are or folded."""
-    wanted_rows = {id(source) for source in sources}
-    if not wanted_rows:
-        return []
-    at = np.array([id(n) in wanted_rows for n in walk.asked.needs], dtype=np.bool_)
-    sure = (walk.need >= 0) & at[walk.need]
-    for number, members in enumerate(walk.members):
-        if at[members].any():
-            sure[walk.need == -1 - number] = True
-    return np.flatnonzero(sure).tolist()
+def stage_of(plan: Plan) -> World:
+    """The machines of a plan, for many decisions on demands that are nearly the same."""
+    walk, barred = plan.walk, plan.demand.barred
+    return World(plan.snapshot, walk.asked, kept=plan.kept, walk=walk, barred=barred)
 
 
 class Ground:
@@ -103,7 +98,7 @@ class Ground:
         self._topic, self._asked = topic, plan.walk.asked
         self._memory = memory_before(plan)
         self._recoder = Recoder(self._asked)
-        self._stage = Stage(plan)
+        self._stage = stage_of(plan)
         at = int(plan.walk.need[topic.place])
         self._at = [at] if at >= 0 else plan.walk.members[-1 - at].tolist()
 
@@ -116,14 +111,14 @@ class Ground:
         sources = changed(self._topic, change)
         if any(map(self._is_beyond, sources)):
             return None
-        asked = self._recoder.changed(self._at, sources)
+        asked, origin = self._recoder.changed(self._at, sources)
         ages = dict(self._memory.gang_ages)
         if isinstance(change, Wait):
             ages.pop(self._topic.need.ref, None)
-        outcome = self._outcome(asked, ages, _quota(self._topic, change), sources)
+        outcome = self._outcome(asked, ages, _quota(self._topic, change), origin)
         if outcome is None:
             return None
-        places = places_of(outcome.walk, sources)
+        places = places_of(outcome.walk, origin < 0)
         if is_short(outcome.missing[places]).any():
             return None
         return self._relaxation(change, outcome, places)
@@ -151,23 +146,21 @@ class Ground:
         return not (total >= asked).all(axis=1).any()
 
     def _outcome(
-        self,
-        asked: Asked,
-        ages: Mapping[NeedRef, int],
-        quota: Quota,
-        sources: Sequence[Need] = (),
+        self, asked: Asked, ages: Mapping[NeedRef, int], quota: Quota, origin: Rows
     ) -> Outcome | None:
-        """What a decision comes to; None once it is known that these rows are not admitted."""
+        """What a decision comes to; None once it is known that the changed rows are not admitted.
+
+        `origin` is the place that each row had in the demand; -1 for a changed one.
+        """
         plan, world = self._topic.plan, self._stage
-        head = self._head if self._has_head and quota == NO_QUOTA else None
         world.begin(asked)
         walk = normalize(world, plan.walk)
-        if head is not None and self._keeps_names(walk) and head.holds(walk):
-            coverage = head.go_on(world, walk, self._parked(walk, ages))
+        parked = self._parked(walk, ages)
+        if plan.trace is not None and quota == NO_QUOTA:
+            coverage = claim_again(world, walk, parked, plan.trace, origin)
         else:
-            coverage = cover(world, walk, self._parked(walk, ages), quota, plan.kinds)
-        coverage = with_exchange(world, coverage, quota)
-        about = places_of(walk, sources)
+            coverage, _ = claim(world, walk, parked, quota, plan.kinds)
+        about = places_of(walk, origin < 0)
         takings = preempt_unless_refused(world, coverage, plan.demand.heard, about)
         if takings is None:
             return None
@@ -192,36 +185,11 @@ class Ground:
             parked[place] = self._topic.plan.policy.is_parked(ages.get(ref, 0))
         return parked
 
-    @property
-    def _has_head(self) -> bool:
-        """Whether the needs above this one claim the same whatever it asks for."""
-        return not self._topic.gangs and self._above > 0
-
-    def _keeps_names(self, walk: Walk) -> bool:
-        """Whether the gangs are the same: under another name one no longer keeps what it had."""
-        if not self._topic.need.profile.same_keys:
-            return True
-        return {*walk.gang_refs.values()} == {*self._topic.plan.walk.gang_refs.values()}
-
-    @cached_property
-    def _above(self) -> int:
-        """How many needs have a higher priority."""
-        priority = -self._topic.plan.walk.priority
-        return int(np.searchsorted(priority, -self._topic.need.profile.priority))
-
-    @cached_property
-    def _head(self) -> Head:
-        """What the needs of higher priority claim in phase 1."""
-        plan, world = self._topic.plan, self._stage
-        world.begin(self._asked)
-        parked = self._parked(plan.walk, self._memory.gang_ages)
-        return Head.of(world, plan.walk, self._above, parked)
-
     def _relaxation(self, change: Change, outcome: Outcome, places: list[int]) -> Relaxation:
         """A change that was tried and admits the need, with its evidence."""
         snapshot = self._topic.plan.snapshot
         refs = {outcome.walk.need_at(place).ref for place in places}
-        named = outcome.named(refs)
+        named = named_by(outcome.walk, refs)
         acquired, drained = (rows[named[of]] for rows, of in (outcome.acquired, outcome.drained))
         prices = snapshot.price_per_hour[np.concatenate([acquired, drained])]
         displaced = outcome.short() - self._short - refs
@@ -238,7 +206,8 @@ class Ground:
         topic, quota = self._topic, self._topic.plan.demand.quota
         cluster = topic.need.cluster
         others = {c: held for c, held in quota.machines.items() if c != cluster}
-        outcome = self._outcome(self._asked, self._memory.gang_ages, Quota(others, {}))
+        unchanged = np.arange(len(self._asked.needs))
+        outcome = self._outcome(self._asked, self._memory.gang_ages, Quota(others, {}), unchanged)
         if outcome is None:
             raise AssertionError("nobody was named who could be refused")
         held = quota.machines.get(cluster)

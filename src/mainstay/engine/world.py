@@ -3,16 +3,17 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mainstay.engine.asked import Asked
 from mainstay.engine.barred import NOTHING_BARRED, Barred, barred_rows
-from mainstay.engine.domains import Domains, domain_sums, domains_by
+from mainstay.engine.classes import Classes
+from mainstay.engine.domains import domain_sums
 from mainstay.engine.orders import Kept, kept_of
-from mainstay.engine.rows import Mask, Matrix, Row, Walk
+from mainstay.engine.rows import Mask, Matrix, Row, Vector, Walk
 from mainstay.engine.sorting import sorted_by
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.assignment import Assignment, NeedRef
@@ -22,7 +23,9 @@ from mainstay.model.ids import ClusterId
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
-Vector = NDArray[np.int64]
+Codes32 = NDArray[np.int32]
+Tray = tuple[State, int]
+"""A state, and the penalty bucket that its machines are in order for."""
 
 NOBODY: Final = -1
 NO_ROWS: Final = np.empty(0, dtype=np.intp)
@@ -34,6 +37,28 @@ class Ordered:
 
     rows: Rows
     shapes: Codes
+
+
+class Laid(NamedTuple):
+    """Machines by lanes (mainstay.engine.lanes), and what they were laid out by."""
+
+    rows: Rows
+    signature: Codes32
+    gang_of_assignment: Codes32
+
+    start: Vector
+    by_lane: Rows
+    shapes: Codes
+    places: Vector
+    gang: Codes32
+
+    def holds(self, rows: Rows, signature: Codes32, gang_of_assignment: Codes32) -> bool:
+        """Whether the same would come of it again."""
+        return (
+            self.rows is rows
+            and np.array_equal(self.signature, signature)
+            and np.array_equal(self.gang_of_assignment, gang_of_assignment)
+        )
 
 
 @dataclass(slots=True)
@@ -48,42 +73,44 @@ class Shelf:
     """Before this place all are claimed."""
 
 
-class World:
+class World(Classes):
     """One cycle's view. `owner` is the only thing that changes, and who keeps what for a gang."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         asked: Asked,
+        *,
         kept: Kept | None = None,
         walk: Walk | None = None,
         barred: Barred = NOTHING_BARRED,
+        last: "World | None" = None,
     ) -> None:
-        """`kept` and `walk` are those of an earlier cycle, to be used again as far as they hold."""
+        """`kept`, `walk` and `last` are of earlier cycles, to be used again as far as they hold."""
+        super().__init__(snapshot.shapes, asked, walk, last)
         self.snapshot = snapshot
         self.barred = barred_rows(snapshot, barred)
-        self.asked = asked
+        self._barred = barred
         self.kept = kept_of(snapshot, kept)
         self.owner: NDArray[np.int32] = np.full(len(snapshot.state), NOBODY, dtype=np.int32)
-        known = snapshot.shapes.dimensions
-        self.dimensions = (*known, *sorted(asked.names - set(known)))
-        self.alloc = np.zeros((len(snapshot.shapes.values), len(self.dimensions)), dtype=np.int64)
-        self.alloc[:, : len(known)] = snapshot.shapes.allocatable
-        same = walk is not None and walk.asked is asked and walk.dimensions == self.dimensions
-        self.amounts: Matrix = walk.amounts if walk and same else self._amounts()
         self._cluster_code = {name: code for code, name in enumerate(snapshot.clusters)}
-        self._matching: dict[int, Mask] = {}
-        self._fits: dict[tuple[int, int], Mask] = {}
-        self._largest: dict[int, Vector] = {}
         self._pools: dict[tuple[int, int, State, int], Ordered] = {}
         self._pools_by_domain: dict[tuple[int, int, State, int], tuple[Rows, Vector]] = {}
         self._shelves: dict[tuple[int, int, State, int, str], dict[str, Shelf]] = {}
-        self._whole_pools: dict[tuple[State, int], Rows] = {}
-        self._whole_units: dict[int, Matrix] = {}
-        self._domains: dict[tuple[str, ...], Domains] = {}
+        self._whole_pools: dict[Tray, Rows] = {}
         self._domain_totals: dict[tuple[int, int], tuple[Matrix, Vector]] = {}
+        self.laid: dict[Tray, Laid] = {}
         self._gangs: dict[NeedRef, int] = {}
         self.gang_of_assignment = np.full(len(snapshot.assignments.values), NOBODY, dtype=np.int32)
+
+    def is_of(self, snapshot: Snapshot, asked: Asked, barred: Barred) -> bool:
+        """Whether a decision on these may begin here."""
+        return self.snapshot is snapshot and self._barred == barred and self.knows(asked)
+
+    def begin(self, asked: Asked) -> None:
+        """Nobody has claimed anything, and this is asked; its codes go on from the last ones."""
+        self._ask(asked)
+        self.start_over()
 
     def start_over(self) -> None:
         """Nobody has claimed anything, and nothing is kept for a gang yet."""
@@ -94,67 +121,9 @@ class World:
             for shelf in shelves.values():
                 shelf.first = 0
 
-    def _amounts(self) -> Matrix:
-        """What is asked for, over the dimensions."""
-        column = {name: place for place, name in enumerate(self.dimensions)}
-        found = np.zeros((len(self.asked.amounts), len(self.dimensions)), dtype=np.int64)
-        for code, amounts in enumerate(self.asked.amounts):
-            for name, amount in amounts:
-                found[code, column[name]] = amount
-        return found
-
-    def units(self, vector: Vector) -> dict[str, int]:
-        """A vector as amounts, without zeros."""
-        amounts = zip(self.dimensions, vector.tolist(), strict=True)
-        return {name: amount for name, amount in sorted(amounts) if amount > 0}
-
     def cluster_code(self, cluster: ClusterId) -> int:
         """The snapshot's code of a cluster; -1 for one that has no machine."""
         return self._cluster_code.get(cluster, -1)
-
-    def matching(self, requirement_set: int) -> Mask:
-        """Which shape classes fulfil some requirements."""
-        if requirement_set not in self._matching:
-            requirements = self.asked.profiles.requirements[requirement_set]
-            self._matching[requirement_set] = self.snapshot.shapes.matching(requirements)
-        return self._matching[requirement_set]
-
-    def largest(self, requirement_set: int) -> Vector:
-        """Per dimension, the most that a class that fulfils some requirements provides."""
-        if requirement_set not in self._largest:
-            found = self.alloc[self.matching(requirement_set)]
-            self._largest[requirement_set] = found.max(axis=0, initial=0)
-        return self._largest[requirement_set]
-
-    def fitting(self, requirement_set: int, min_unit: int) -> Mask:
-        """Which shape classes fulfil some requirements and cover a smallest unit."""
-        key = (requirement_set, min_unit)
-        if key not in self._fits:
-            matching = self.matching(requirement_set)
-            unit = self.amounts[min_unit]
-            asked = np.flatnonzero(unit)
-            covers = (self.alloc[:, asked] >= unit[asked]).all(axis=1)
-            self._fits[key] = matching & covers
-        return self._fits[key]
-
-    def matches(self, row: Row) -> Mask:
-        """Which shape classes fulfil the requirements of a need."""
-        return self.matching(row.requirement_set)
-
-    def fits(self, row: Row) -> Mask:
-        """Which shape classes fulfil the requirements and cover the min unit."""
-        return self.fitting(row.requirement_set, row.min_unit)
-
-    def adds(self, row: Row) -> Matrix:
-        """What a machine of each class adds: its alloc, or whole min units for a folded row."""
-        unit = self.amounts[row.min_unit]
-        if not row.folded or not unit.any():
-            return self.alloc
-        if row.min_unit not in self._whole_units:
-            asked = unit > 0
-            counts = (self.alloc[:, asked] // unit[asked]).min(axis=1)
-            self._whole_units[row.min_unit] = counts[:, None] * unit
-        return self._whole_units[row.min_unit]
 
     @cached_property
     def is_free_shape(self) -> Mask:
@@ -320,6 +289,11 @@ class World:
         """Which of the machines are committed to a need."""
         return np.isin(self.snapshot.assignment[rows], self._codes_of_ref.get(ref, []))
 
+    def assigned_to(self, ref: NeedRef) -> Rows:
+        """The bound machines that are committed to a need."""
+        found: Rows = self.kept.rows[self.is_assigned_to(self.kept.rows, ref)]
+        return found
+
     @cached_property
     def _codes_of_ref(self) -> dict[NeedRef, list[int]]:
         codes: dict[NeedRef, list[int]] = {}
@@ -329,12 +303,6 @@ class World:
                 codes.setdefault(ref, []).append(code)
         return codes
 
-    def domains(self, keys: tuple[str, ...]) -> Domains:
-        """The domain of every class for some Same keys."""
-        if keys not in self._domains:
-            self._domains[keys] = domains_by(self.snapshot.shapes, keys)
-        return self._domains[keys]
-
     def domain_totals(self, row: Row) -> tuple[Matrix, Vector]:
         """What all machines that fit a gang provide in each domain, and how many they are."""
         keys = row.need.profile.same_keys
@@ -343,6 +311,19 @@ class World:
             classes = np.where(self.fits(row), self.machines_by_shape, 0)
             self._domain_totals[key] = domain_sums(self.domains(keys), self.alloc, classes)
         return self._domain_totals[key]
+
+    @cached_property
+    def free(self) -> Rows:
+        """The Idle and the Speculative machines."""
+        state = self.snapshot.state
+        return np.flatnonzero((state == State.IDLE) | (state == State.SPECULATIVE))
+
+    @cached_property
+    def countable(self) -> Rows:
+        """The machines that can be credited: bound or in flight."""
+        wanted = np.zeros(256, dtype=np.bool_)
+        wanted[[State.CONFIGURED, State.CONFIGURING, State.CREATING, State.DRAINING]] = True
+        return np.flatnonzero(wanted[self.snapshot.state])
 
     @cached_property
     def any_configured(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from builders import a_need
+from mainstay.engine.asked import ask
 from mainstay.engine.audit import differences
 from mainstay.engine.barred import NOTHING_BARRED, Barred, Offer, barred_rows
 from mainstay.engine.certificate import Filter
@@ -90,8 +91,8 @@ def test_only_idle_and_speculative_machines_are_barred(
 
 
 def test_a_hint_counts_what_can_be_had_now() -> None:
-    [before] = hints(snapshot(), (WEB,))
-    [after] = hints(snapshot(), (WEB,), Barred(machines=frozenset({M[0], M[3]})))
+    [before] = hints(snapshot(), ask([WEB]))
+    [after] = hints(snapshot(), ask([WEB]), Barred(machines=frozenset({M[0], M[3]})))
 
     assert (before.count, before.confidence, before.cost_per_hour) == (3, Confidence.HIGH, 5.0)
     assert (after.count, after.confidence, after.cost_per_hour) == (1, Confidence.MEDIUM, 1.0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mainstay.engine import exchange
+from mainstay.engine import exchange, market
 from mainstay.model.action import ActionKind
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need, Operator, Requirement
@@ -82,10 +82,10 @@ def test_what_a_gang_holds_is_not_asked_for(decide: Decide) -> None:
 
 
 def test_a_chain_is_no_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "CHAIN_MAX", 3)
+    monkeypatch.setattr(market, "CHAIN_MAX", 3)
     assert done(really(a_chain())) == []
 
-    monkeypatch.setattr(exchange, "CHAIN_MAX", 2)
+    monkeypatch.setattr(market, "CHAIN_MAX", 2)
     assert done(really(a_chain())) == BOUGHT
 
 
@@ -111,7 +111,7 @@ def slots(count: int) -> list[Machine]:
 def test_who_is_short_asks_the_rich_and_not_who_was_just_given_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(exchange, "CHAIN_MAX", 2)
+    monkeypatch.setattr(market, "CHAIN_MAX", 2)
     monkeypatch.setattr(exchange, "REFUSALS_MAX", 1)
     rich = need(8 * 30, priority=100)
     poor = [need(8, priority=n, requires=only("large")) for n in range(30)]

@@ -39,7 +39,9 @@ from mainstay.engine.explain import (
 from mainstay.engine.lookup import topic_of
 from mainstay.engine.plan import Demand, Memory, Plan, Unmet, Unsatisfied
 from mainstay.engine.policy import Policy
+from mainstay.engine.preempt import preempt
 from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Quota
+from mainstay.engine.resume import claim_again
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.action import ActionKind
 from mainstay.model.assignment import NeedRef
@@ -367,7 +369,7 @@ class TestRelaxations:
             pytest.fail("a decision was made")
 
         plan = planned(some(3), wanting(80, SAME_ZONE, group="g"))
-        monkeypatch.setattr(trial, "cover", never)
+        monkeypatch.setattr(trial, "claim_again", never)
 
         assert trial.Ground(topic_of(plan, 0)).attempt(HigherPriority(500, 100)) is None
 
@@ -598,18 +600,21 @@ class TestCluster:
         assert told.quota.room == 5
 
 
-class TestHead:
-    """What is claimed above a need is claimed once for all its tries."""
+class TestAbove:
+    """What is claimed above a need is not claimed again for every change that is tried."""
 
     def same(self, plan: Plan, place: int) -> bool:
-        ground = trial.Ground(topic_of(plan, place))
-        assert ground._has_head
-        outcome = ground._outcome(plan.walk.asked, {}, NO_QUOTA)
-        assert outcome is not None
-        found, told = doings(plan), sorted(zip(*map(list, outcome.drained), strict=True))
+        assert plan.trace is not None
+        stage, walk = trial.stage_of(plan), plan.walk
+        origin = np.arange(len(walk.asked.needs))
+        origin[walk.need[place]] = -1
+        coverage = claim_again(stage, walk, walk.is_gang & False, plan.trace, origin)
+        takings = preempt(stage, coverage, plan.demand.heard)
+        told = sorted([*takings.victims, *takings.excess.items()])
+        found = doings(plan)
         meant = found.are(DRAINS) & (found.place >= 0)
         drained = sorted(zip(found.row[meant].tolist(), found.place[meant].tolist(), strict=True))
-        return outcome.owner.tolist() == plan.owner.tolist() and told == drained
+        return stage.owner.tolist() == plan.owner.tolist() and told == drained
 
     def test_what_a_whole_gang_above_has_left_over_is_open(self) -> None:
         gang = wanting(16, SAME_ZONE, priority=500, group="g")

@@ -1,6 +1,7 @@
 """Hints: what else a cluster could have."""
 
 from builders import a_machine, a_need, a_need_profile, a_profile
+from mainstay.engine.asked import ask
 from mainstay.engine.hints import Confidence, hints
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.machine import Machine
@@ -29,19 +30,19 @@ def test_idle_machines_give_high_confidence_at_the_lowest_idle_price() -> None:
         a_gp(1, State.IDLE, 3.0), a_gp(2, State.IDLE, 2.0), a_gp(3, State.SPECULATIVE, 1.0)
     )
 
-    [hint] = hints(inventory.snapshot(), (a_need(profile=GP),))
+    [hint] = hints(inventory.snapshot(), ask([a_need(profile=GP)]))
 
     assert (hint.count, hint.confidence, hint.cost_per_hour) == (3, Confidence.HIGH, 2.0)
 
 
 def test_slots_alone_give_medium_confidence() -> None:
-    [hint] = hints(stocked(a_gp(1, State.SPECULATIVE, 1.5)).snapshot(), (a_need(profile=GP),))
+    [hint] = hints(stocked(a_gp(1, State.SPECULATIVE, 1.5)).snapshot(), ask([a_need(profile=GP)]))
 
     assert (hint.count, hint.confidence, hint.cost_per_hour) == (1, Confidence.MEDIUM, 1.5)
 
 
 def test_what_serves_others_gives_none() -> None:
-    [hint] = hints(stocked(a_gp(1, State.CONFIGURED, 1.0)).snapshot(), (a_need(profile=GP),))
+    [hint] = hints(stocked(a_gp(1, State.CONFIGURED, 1.0)).snapshot(), ask([a_need(profile=GP)]))
 
     assert (hint.count, hint.confidence) == (0, Confidence.NONE)
 
@@ -51,6 +52,6 @@ def test_a_cluster_gets_one_hint_for_each_kind_of_need() -> None:
         a_need(cluster=cluster, profile=GP, group=group) for cluster in "ab" for group in ("", "g")
     )
 
-    told = hints(stocked(a_gp(1, State.IDLE, 1.0)).snapshot(), needs)
+    told = hints(stocked(a_gp(1, State.IDLE, 1.0)).snapshot(), ask(needs))
 
     assert [hint.cluster for hint in told] == ["a", "b"]
