@@ -1,14 +1,12 @@
 """A bridge among real processes: a provider, a shard, the API with its worker, and a rival cluster.
 
-`python tests/bridging.py` is also the program of a bridge that dies where it is told to, and of
-the rival.
+`main` is the program of a bridge that dies where it is told to, and of the rival.
 """
 
 import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -20,14 +18,14 @@ from typing import Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-import outside
+import nursery
 import tenants
 from mainstay.bridge.doing import DOES, Acts, ask
 from mainstay.bridge.steps import Name
 from mainstay.cli.client import Client
 from mainstay.config.api import ApiConfig
 from mainstay.config.bridge import BridgeConfig
-from mainstay.model.errors import Unavailable
+from mainstay.model.errors import NoCapacity, Unavailable
 from mainstay.model.frames import BootstrapAsked, CapacityHint, NodeState, ReclaimTold
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, NeedProfile, Operator, Requirement
@@ -43,8 +41,9 @@ from mainstay.tenancy.database.embedded import Server
 from mainstay.wire.shard_view_client import RemoteShard
 from mainstay.wire.tls import Plaintext
 from mainstay.wire.transport import open_channel
+from nursery import Born
 from postgres import database_on, pool_of
-from running import WITH_US, Home, Process, at_home, until
+from running import Home, Process, at_home, until
 
 TYPE: Final = "p5.48xlarge"
 GPU: Final = "nvidia.com/gpu"
@@ -75,7 +74,9 @@ class Stage:
     provider: Process
     shard: Process
     api: Process
-    others: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    others: list[Born] = field(default_factory=list)
+    wants: Born | None = None
+    """The rival as it is now."""
 
     @property
     def shard_words(self) -> list[str]:
@@ -89,25 +90,34 @@ class Stage:
         self.shard = self.home.start("shard", *self.shard_words)
         assert self.shard.grpc == address
 
+    def restart_api(self) -> None:
+        """The same, of the API with the worker and everything else of tenancy in it."""
+        self.api.kill()
+        at = self.api.facts["addresses"]
+        words = [
+            "--listen",
+            at["api"].rpartition("/")[2],
+            "--agents",
+            at["agents"].rpartition("/")[2],
+        ]
+        self.api = self.home.start("api", "api", "--all", *words, "--database", self.url)
+        assert self.api.facts["addresses"] == at
+
     def bridge(self) -> Process:
         words = ["--shard", self.shard.grpc, "--insecure", "--simulate", "--http", "127.0.0.1:0"]
         return self.home.start("bridge", "bridge", *words, "--database", self.url)
 
-    def program(self, **given: Any) -> "subprocess.Popen[bytes]":
+    def program(self, **given: Any) -> Born:
         """This module as a process."""
-        path = f"{outside.ROOT / 'src'}:{outside.ROOT / 'tests'}"
-        with (self.home.path / f"program-{len(self.others)}.log").open("wb") as log:
-            popen = subprocess.Popen(
-                [*WITH_US, sys.executable, __file__, json.dumps(given)],
-                env=outside.environment(MAINSTAY_HOME=str(self.home.path), PYTHONPATH=path),
-                cwd=self.home.path,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        log = self.home.path / f"program-{len(self.others)}.log"
+        home = self.home.path
+        popen = nursery.logged(
+            [json.dumps(given)], log, cwd=home, module="bridging", MAINSTAY_HOME=str(home)
+        )
         self.others.append(popen)
         return popen
 
-    def dying_bridge(self, death: str, **more: Any) -> "subprocess.Popen[bytes]":
+    def dying_bridge(self, death: str, **more: Any) -> Born:
         """One that kills itself `before` or `after` a step; `more` are settings of it."""
         agents = self.api.facts["addresses"]["agents"]
         return self.program(
@@ -115,9 +125,13 @@ class Stage:
             home=str(self.home.path), more=more,
         )  # fmt: skip
 
-    def rival(self, machines: int, priority: int) -> "subprocess.Popen[bytes]":
-        """A cluster that wants the same machines."""
-        return self.program(rival=machines, priority=priority, shard=self.shard.grpc)
+    def rival(self, machines: int, priority: int) -> Born:
+        """A cluster that wants the same machines, in the place of one that wanted others."""
+        if self.wants is not None and self.wants.poll() is None:
+            self.wants.kill()
+            self.wants.wait()
+        self.wants = self.program(rival=machines, priority=priority, shard=self.shard.grpc)
+        return self.wants
 
     def client(self, role: str = "tenant") -> Client:
         key = kept(self.home.path, role)
@@ -128,6 +142,17 @@ class Stage:
         """Capacity that is waited for; the id of the request."""
         body = {"sku": sku, "gpus": gpus, "region": "region-1"}
         return str(self.client().post("/capacity-requests", body)["request_id"])
+
+    def ordered(self) -> str:
+        """The same, as soon as somebody brings machines."""
+
+        def asked() -> str:
+            try:
+                return self.order()
+            except NoCapacity:
+                return ""
+
+        return str(until(asked))
 
     def placed(self, request: str) -> str:
         """Its allocation, once there is one and the tenant has it."""
@@ -282,7 +307,8 @@ def _dying(death: str) -> Acts:
     )
 
 
-def _main(given: dict[str, Any]) -> None:
+def main() -> None:
+    given = json.loads(sys.argv[1])
     if "rival" in given:
         asyncio.run(_rival(given["shard"], given["rival"], given["priority"]))
         return
@@ -294,7 +320,3 @@ def _main(given: dict[str, Any]) -> None:
     around = Around(Path(given["home"]), SystemClock(), partial(print, flush=True))
     tenancy = ApiConfig(database=given["database"])
     asyncio.run(serve_bridge(config, tenancy, around, _dying(given["death"])))
-
-
-if __name__ == "__main__":
-    _main(json.loads(sys.argv[1]))

@@ -1,24 +1,33 @@
 """A dashboard over sources that answer from memory, and somebody who asks it over ASGI."""
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import httpx
 
-from mainstay.dashboard.access import Doorkeeper, Role
+from mainstay.dashboard.access import Doorkeeper, Person, Role
 from mainstay.dashboard.app import Parts, build
+from mainstay.dashboard.ended import Ended
+from mainstay.dashboard.history import History
+from mainstay.dashboard.ports import TenancyCalls
 from mainstay.dashboard.told import Answers
 from mainstay.model import coordinator_views as c
 from mainstay.model import group_views as g
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.state import State
 from mainstay.runtime.clock import StepClock
 
-TOKENS = {Role.ADMIN: "admin-token", Role.READONLY: "readonly-token"}
+TOKENS = {Role.ADMIN: "token-of-an-admin", Role.READONLY: "token-of-a-reader"}
+PEOPLE = (
+    Person(Role.ADMIN, "alice", TOKENS[Role.ADMIN]),
+    Person(Role.READONLY, "readonly", TOKENS[Role.READONLY]),
+)
 
 
 @dataclass(slots=True)
@@ -33,12 +42,18 @@ class FakeShard:
     silent: bool = False
     needs_count: int = 1
     actions_count: int = 1
+    at_s: float = 0.0
+    """When its actions were; zero: it does not say."""
+
     racks_count: int = 2
+    price: float = 0.0
     asked: list[Any] = field(default_factory=list)
     sent: int = 0
     """Rows that were told, of any kind."""
 
     told: list[Any] = field(default_factory=list)
+    expected: q.Expected = q.NOTHING_EXPECTED
+    document: str = "{}"
 
     def _stamp(self, query: object) -> v.Stamp:
         self.asked.append(query)
@@ -48,15 +63,14 @@ class FakeShard:
 
     async def machines(self, query: v.MachineQuery) -> AsyncIterator[v.MachineRows]:
         stamp, n = self._stamp(query), self.name
-        first = 0
-        if query.after:
-            name, _, place = query.after.rpartition("-")
-            of_ours = int(place) + 1 if name == (self.machine or n) else 0
-            first = self.count if name > (self.machine or n) else of_ours
+        names = [f"{self.machine or n}-{place:05}" for place in range(self.count)]
+        first = bisect_right(names, query.after) if query.after else 0
+        meant = [name for name in names[first:] if not query.ids or name in query.ids]
         rows = tuple(
-            v.MachineRow(id=f"{self.machine or n}-{place:05}", state=State.IDLE, cluster=n,
-                         instance_type=n, zone=n, provider=n, capacity_type=n, need=n, action=n)
-            for place in range(first, min(self.count, first + query.limit))
+            v.MachineRow(id=name, state=State.IDLE, cluster=n, instance_type=n, zone=n,
+                         provider=n, capacity_type=n, need=n, action=n,
+                         price_per_hour=self.price)
+            for name in meant[: query.limit]
         )  # fmt: skip
         self.sent += len(rows)
         yield v.MachineRows(stamp=stamp, matched=self.count, rows=rows)
@@ -82,7 +96,8 @@ class FakeShard:
         first = int(query.after or 0)
         rows = tuple(
             v.ActionRow(cycle=3, decided=3, kind=n, machine=f"{n}-{place}", cluster=n, need=n,
-                        reason=n, disposition=n, outcome=n, detail=n, id=str(place))
+                        need_cluster=n, at_s=self.at_s, reason=n, disposition=n, outcome=n,
+                        detail=n, id=str(place))
             for place in range(first + 1, self.actions_count + 1)
         )[: query.limit]  # fmt: skip
         self.sent += len(rows)
@@ -129,15 +144,17 @@ class FakeShard:
             money=v.MoneyRow(spend_per_hour=10**9, idle_per_hour=25 * 10**7),
         )  # fmt: skip
 
-    async def money(self, query: v.MoneyQuery) -> v.MoneyRows:
+    async def money(self, query: m.MoneyQuery) -> m.MoneyRows:
         row = v.MoneyRow(name=self.name, spend_per_hour=10**9)
-        return v.MoneyRows(stamp=self._stamp(query), rows=(row,))
+        return m.MoneyRows(stamp=self._stamp(query), rows=(row,))
 
     async def explain(self, question: q.Question) -> q.Explanation:
         stamp, n = self._stamp(question), self.name
         if question.about is q.About.MACHINE and not question.name.startswith(n[:3]):
             raise Rejected("no such machine here")
-        return q.Explanation(stamp=stamp, subject=n, sentences=(n,), document="{}")
+        return q.Explanation(
+            stamp=stamp, subject=n, sentences=(n,), document=self.document, expected=self.expected
+        )
 
     async def set_control(self, request: q.SetControlRequest) -> v.ControlRow:
         self.told.append(request)
@@ -148,31 +165,87 @@ class FakeShard:
         return v.ControlRow(kind=request.kind)
 
     async def retire(self, request: q.RetireRequest) -> q.Retired:
-        raise AssertionError(f"no page retires a machine: {request}")
+        self.told.append(request)
+        return q.Retired(stamp=v.Stamp(shard=self.name), machine=request.machine, last_error="gone")
 
 
 @dataclass(slots=True)
 class FakeTenancy:
-    """Answers by path."""
+    """Answers by path; who has something done is told of `alc_1`, unless another is given."""
 
     answers: Mapping[str, Any]
+    done: Mapping[str, Any] = field(default_factory=dict)
     posted: list[tuple[str, Any, str]] = field(default_factory=list)
+    asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    silent: bool = False
 
     async def get(self, path: str, **query: object) -> Any:
+        self.asked.append((path, query))
+        if self.silent:
+            raise Unavailable("no answer from the API of tenants")
         if path not in self.answers:
             raise Rejected(f"nothing at {path}")
         return self.answers[path]
 
-    async def post(self, path: str, body: Mapping[str, Any], *, key: str, **query: object) -> Any:
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, key: str, by: str, **query: object
+    ) -> Any:
+        assert by == "alice", "nobody else may change anything"
         self.posted.append((path, dict(body), key))
-        return {"allocation_id": "alc_1"}
+        return self.done.get(path, {"allocation_id": "alc_1"})
+
+
+def an_allocation(identity: str, **changes: Any) -> dict[str, Any]:
+    """As the API of tenants tells of one."""
+    return {
+        "allocation_id": identity, "project_id": "prj", "status": "active", "sku": "s", "gpus": 2,
+        "region": "r", "capacity_shape": "gpu_slice", "node_id": "n",
+        "price": {"gpu_hour_minor": 450, "currency": "USD"}, "created_at": "2026-01-01T00:00:00Z",
+        "provisioning_started_at": None, "active_at": None, "releasing_at": None,
+        "released_at": None, "failed_at": None, "release_failed_at": None,
+        "release_attempt": 1, "cancel_requested": False,
+        "failure": None, "correlation_id": "c", "requested_by": "me", "connection": {},
+        "ssh_key_ids": [], "claims": [], "proof": None,
+        **changes,
+    }  # fmt: skip
+
+
+def tenancy(**changes: Any) -> FakeTenancy:
+    row = an_allocation("alc_1", **changes)
+    return FakeTenancy({
+        "/admin/allocations/alc_1": row,
+        "/admin/allocations": {"items": [row], "next_cursor": None},
+        "/allocations/alc_1/timeline": {"moments": []},
+    })  # fmt: skip
+
+
+REQUEST: dict[str, Any] = {
+    "request_id": "cap_1", "project_id": "prj", "state": "waiting", "sku": "s", "gpus": 8,
+    "region": "r", "reason": "no room", "allocation_id": None, "correlation_id": "c",
+    "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-01T01:00:00Z", "ended_at": None,
+}  # fmt: skip
+UNSPECIFIED: dict[str, Any] = {"when": "unspecified", "seconds": 0.0, "because": [], "after": None}
+
+
+def waited_for(after: dict[str, Any] | None, **changes: Any) -> FakeTenancy:
+    return FakeTenancy({
+        "/admin/capacity-requests": {"items": [REQUEST], "waiting": 137},
+        "/admin/capacity-requests/cap_1": {**REQUEST, **changes},
+        "/capacity-requests/cap_1/expected": {**UNSPECIFIED, "after": after},
+    }, {"/capacity-requests/cap_1/cancel": {**REQUEST, "state": "cancelled"}})  # fmt: skip
 
 
 class FakeCoordinator:
     """Knows a little of everything."""
 
     def __init__(self) -> None:
-        self._stamp = c.CoordinatorStamp(coordinator="c-1", term=2)
+        self.silent = False
+
+    @property
+    def _stamp(self) -> c.CoordinatorStamp:
+        if self.silent:
+            raise Unavailable("no coordinator that leads answers")
+        return c.CoordinatorStamp(coordinator="c-1", term=2)
 
     async def shards(self, query: c.ShardQuery) -> c.ShardRows:
         return c.ShardRows(stamp=self._stamp, rows=(c.ShardRow(id="shard-a", free=4),))
@@ -207,7 +280,7 @@ class FakeCoordinator:
 @dataclass(slots=True)
 class FakeSources:
     found: dict[str, FakeShard]
-    tenants: FakeTenancy | None = None
+    tenants: TenancyCalls | None = None
     coordinating: FakeCoordinator | None = None
 
     def shards(self) -> Mapping[str, FakeShard]:
@@ -216,8 +289,11 @@ class FakeSources:
     def coordinator(self) -> FakeCoordinator | None:
         return self.coordinating
 
-    def tenancy(self) -> FakeTenancy | None:
+    def tenancy(self) -> TenancyCalls | None:
         return self.tenants
+
+    def tenants_cluster(self) -> str:
+        return "shard-a"
 
 
 class Visitor:
@@ -226,18 +302,20 @@ class Visitor:
     def __init__(
         self,
         *shards: FakeShard,
-        tenants: FakeTenancy | None = None,
+        tenants: TenancyCalls | None = None,
         coordinating: FakeCoordinator | None = None,
+        secure: bool = False,
+        deadline_s: float = 0.05,
     ) -> None:
         self.clock = StepClock(1_000.0)
-        self.door = Doorkeeper(TOKENS, self.clock, lasts_s=3_600)
+        self.door = Doorkeeper(PEOPLE, self.clock, lasts_s=3_600, ended=Ended(None))
         found = {shard.name: shard for shard in shards}
         self.sources = FakeSources(found, tenants, coordinating)
-        self.answers = Answers(self.clock, deadline_s=0.05)
-        self.app = build(
-            Parts(sources=self.sources, answers=self.answers, door=self.door, clock=self.clock,
-                  refresh_s=0.01)
-        )  # fmt: skip
+        self.answers = Answers(self.clock, deadline_s=deadline_s)
+        self.parts = Parts(sources=self.sources, answers=self.answers, door=self.door,
+                           history=History(),
+                           clock=self.clock, refresh_s=0.01, secure=secure)  # fmt: skip
+        self.app = build(self.parts)
         self.cookies: dict[str, str] = {}
 
     def sign_in(self, role: Role = Role.ADMIN) -> "Visitor":
@@ -252,12 +330,12 @@ class Visitor:
         return session.csrf
 
     def get(self, path: str) -> httpx.Response:
-        return asyncio.run(self._asked("GET", path, None))
+        return asyncio.run(self.asked("GET", path, None))
 
     def post(self, path: str, **fields: str) -> httpx.Response:
-        return asyncio.run(self._asked("POST", path, fields))
+        return asyncio.run(self.asked("POST", path, fields))
 
-    async def _asked(self, method: str, path: str, fields: Any) -> httpx.Response:
+    async def asked(self, method: str, path: str, fields: Any) -> httpx.Response:
         over = httpx.ASGITransport(app=self.app)
         async with httpx.AsyncClient(
             transport=over, base_url="http://here", cookies=self.cookies

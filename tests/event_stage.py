@@ -1,12 +1,13 @@
 """Events, buses and consumers for tests: effects are rows of a table, so that doing twice shows.
 
-`python tests/event_stage.py` is also the program of a relay or a consumer that can be told to stop
-dead at a point, says so on stdout, and waits there to be killed.
+`main` is the program of a relay or a consumer that can be told to stop dead at a point, says so on
+stdout, and waits there to be killed.
 """
 
 import asyncio
 import importlib.util
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import IO, Any, Final
 import pytest
 from typing_extensions import override
 
+import nursery
 import outside
 from mainstay.runtime.clock import SystemClock
 from mainstay.tenancy import consume, outbox, relay
@@ -334,18 +336,23 @@ class StoppingEffect(Effect):
 def program(role: str, url: str, place: Place, stop: str = "") -> Iterator[IO[str]]:
     """A process of a role; what it says. It is killed with SIGKILL when the block is left."""
     given = {"role": role, "url": url, "kind": place.kind, "address": place.address, "stop": stop}
-    path = f"{outside.ROOT / 'src'}:{outside.ROOT / 'tests'}"
-    with subprocess.Popen(
-        [sys.executable, __file__, json.dumps(given)],
-        env=outside.environment(PYTHONPATH=path),
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-    ) as process:
-        assert process.stdout is not None
+    reads, writes = os.pipe()
+    with os.fdopen(reads, encoding="utf-8") as said:
         try:
-            yield process.stdout
+            process = nursery.start(
+                [json.dumps(given)],
+                cwd=outside.ROOT,
+                env=outside.environment(),
+                outputs=(writes, 2),
+                module="event_stage",
+            )
+        finally:
+            os.close(writes)
+        try:
+            yield said
         finally:
             process.kill()
+            process.wait()
 
 
 async def _program(given: Mapping[str, str]) -> None:
@@ -365,5 +372,5 @@ async def _program(given: Mapping[str, str]) -> None:
             await consume.run(pool, bus, [StoppingEffect(stop)], consuming())
 
 
-if __name__ == "__main__":
+def main() -> None:
     asyncio.run(_program(json.loads(sys.argv[1])))

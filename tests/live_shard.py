@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+import nursery
 from builders import a_machine, a_need, a_need_profile, a_profile, an_assignment
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Demand, Memory, Plan
@@ -28,13 +29,15 @@ from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
 from mainstay.shard.money.book import Book, Kept
-from mainstay.shard.orders import Disposed, Order
+from mainstay.shard.orders import Disposed, Order, Told
 from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.wire.shard_read_server import read_handler
 from mainstay.wire.shard_view_client import RemoteShard
 from mainstay.wire.shard_view_server import control_handler, view_handler
 from mainstay.wire.tls import Plaintext
 from mainstay.wire.transport import Over, open_channel, serving
+from nursery import Born
+from running import until
 
 NOW_S = 1_000_000.0
 RACK = "topology.bigfleet/rack"
@@ -131,17 +134,21 @@ class FakeShard:
     def controls(self) -> Sequence[Control]:
         return self.set_controls
 
-    def recent(self) -> Sequence[Disposed]:
+    def recent(self) -> Sequence[Told]:
         order = Order(
             action=Action(ActionKind.BOOTSTRAP, MachineId("i-001"), WEB, plain_need().ref),
             need=plain_need(), cycle=11, source="metal", price_per_hour=2.0,
         )  # fmt: skip
         drain = replace(order, action=Action(ActionKind.RECLAIM, MachineId("c-009"), BATCH, None))
-        return [
-            Disposed(order=order, disposition=Disposition.EXECUTED, outcome=Outcome.SUCCESS,
-                     cycle=12, seconds=1.5),
-            Disposed(order=drain, disposition=Disposition.CAPPED, reason="cap", cycle=13),
-        ]  # fmt: skip
+        done = Disposed(
+            order=order,
+            disposition=Disposition.EXECUTED,
+            outcome=Outcome.SUCCESS,
+            cycle=12,
+            seconds=1.5,
+        )
+        held = Disposed(order=drain, disposition=Disposition.CAPPED, reason="cap", cycle=13)
+        return [Told(NOW_S - 2, done), Told(NOW_S - 1, held)]  # fmt: skip
 
     def held_rollups(self) -> Mapping[ClusterId, int]:
         return {BATCH: 2}
@@ -246,5 +253,14 @@ async def _serve(home: Path, name: str) -> None:
             await asyncio.sleep(600)
 
 
-if __name__ == "__main__":  # a process of its own, for the command line to find
+def main() -> None:
     asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2]))
+
+
+def started(home: Path, name: str) -> Born:
+    """A process of its own, for the command line to find, once it can be found."""
+    words = [str(home), name]
+    process = nursery.logged(words, home / f"{name}.log", cwd=home, module="live_shard")
+    until(lambda: (home / "run" / f"shard-{name}.json").exists() or process.poll() is not None)
+    assert process.poll() is None, (home / f"{name}.log").read_text()
+    return process

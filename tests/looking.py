@@ -22,6 +22,8 @@ class Fleet:
     home: Path
     url: str
     tokens: dict[str, str]
+    said: str = ""
+    """What `mainstay up` has printed."""
 
 
 class Looking:

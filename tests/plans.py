@@ -6,14 +6,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from builders import a_machine, a_need
+from builders import A_CLUSTER, a_machine, a_need, a_profile, an_assignment
 from mainstay.engine.actions import KINDS, NO_NEED, Actions
 from mainstay.engine.decide import decide
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.action import ActionKind
-from mainstay.model.ids import ClusterId
+from mainstay.model.assignment import NeedRef
+from mainstay.model.ids import ClusterId, Fingerprint
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need
 from mainstay.model.state import State
@@ -59,7 +60,21 @@ def name_of(number: int) -> str:
     return f"m-{number:05}"
 
 
-def a_plan(doings: Sequence[Doing], configured: Mapping[str, int] | None = None) -> Plan:
+class Drain(NamedTuple):
+    """A machine that drains: like those of all actions, if it is not of another type."""
+
+    source: str = "metal"
+    is_known: bool = False
+    """Whether it is known for which need."""
+
+    instance_type: str = a_profile().instance_type
+
+
+def a_plan(
+    doings: Sequence[Doing],
+    configured: Mapping[str, int] | None = None,
+    draining: Sequence[Drain] = (),
+) -> Plan:
     """A plan of these actions. `configured` says how many machines clusters have altogether."""
     inventory = Inventory()
     for number, doing in enumerate(doings):
@@ -68,6 +83,8 @@ def a_plan(doings: Sequence[Doing], configured: Mapping[str, int] | None = None)
         for number in range(count - sum(doing.taken_from == cluster for doing in doings)):
             more = a_machine(State.CONFIGURED, id=f"s-{cluster}-{number:04}", cluster=cluster)
             inventory.add(more, now=0.0, source="metal")
+    for number, drain in enumerate(draining):
+        inventory.add(_drained(number, drain), now=0.0, source=drain.source)
     clusters = sorted({doing.wanted_by for doing in doings} - {""})
     needs = tuple(a_need(cluster=cluster) for cluster in clusters)
     return plan_of(inventory, needs, doings)
@@ -90,6 +107,16 @@ def plan_of(inventory: Inventory, needs: Iterable[Need], doings: Sequence[Doing]
         grace_s=np.zeros(len(doings), dtype=np.intp),
     )
     return replace(plan, actions=actions)
+
+
+def _drained(number: int, drain: Drain) -> Machine:
+    known = NeedRef(A_CLUSTER, Fingerprint("f" * 16)) if drain.is_known else None
+    return a_machine(
+        State.DRAINING,
+        id=f"d-{number:04}",
+        profile=a_profile(instance_type=drain.instance_type),
+        assignment=an_assignment(drained_for=known),
+    )
 
 
 def _machine(number: int, doing: Doing) -> Machine:

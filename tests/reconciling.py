@@ -209,7 +209,14 @@ class Heard:
         """What a cluster was told of a machine, in order."""
         return [record.state for to, record in self.told if (to, record.id) == (cluster, machine)]
 
-    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
+    def reclaim(
+        self,
+        machine: Machine,
+        *,
+        grace_s: int,
+        unheard_grace_s: int,
+        preemptor_priority: int | None,
+    ) -> bool:
         raise AssertionError(f"reconciling drains nothing: {machine.id}")
 
     async def bootstrap(
@@ -273,7 +280,7 @@ class World:
         return looked
 
     def ready(self) -> bool:
-        return self.reconciler.ready
+        return self.reconciler.heard.ready
 
     def merges(self) -> list[str]:
         """The providers whose reports are merged from now on."""

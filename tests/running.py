@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -13,26 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import nursery
 import outside
-from tree import BIN
+from nursery import Born
 
 PATIENCE_S: Final = 60.0
-
-WITH_US: Final = (
-    sys.executable, "-I", "-S", "-c",
-    "import ctypes, os, sys\n"
-    "if sys.platform == 'linux':\n"
-    "    ctypes.CDLL(None).prctl(1, 9)\n"
-    "os.execv(sys.argv[1], sys.argv[1:])\n",
-)  # fmt: skip
-"""Before a command: it dies when the worker does that has started it, whatever that died of."""
 
 
 @dataclass(slots=True)
 class Process:
     """One of them, and what it said of itself when it was ready."""
 
-    popen: "subprocess.Popen[bytes]"
+    popen: Born
     facts: dict[str, Any]
     log: Path
 
@@ -84,15 +75,7 @@ class Home:
     def start(self, process: str, *words: str) -> Process:
         """Start `mainstay WORDS` and wait until it says in `run/` that it is ready."""
         log = self.path / f"{process}-{len(self.started)}.log"
-        with log.open("wb") as stream:
-            popen = subprocess.Popen(
-                [*WITH_US, str(BIN / "mainstay"), *words],
-                cwd=self.path,
-                env=outside.environment(MAINSTAY_HOME=str(self.path)),
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-            )
+        popen = nursery.logged(words, log, cwd=self.path, MAINSTAY_HOME=str(self.path))
         running = Process(popen, {}, log)
         self.started.append(running)
         running.facts = self._ready(running, process)
@@ -101,7 +84,7 @@ class Home:
     def run(self, *words: str, text: str = "") -> "subprocess.CompletedProcess[str]":
         """Run one command to its end."""
         env = outside.environment(MAINSTAY_HOME=str(self.path), NO_COLOR="1", COLUMNS="200")
-        return outside.run([BIN / "mainstay", *words], cwd=self.path, env=env, text=text)
+        return nursery.run(words, cwd=self.path, env=env, text=text)
 
     def close(self) -> None:
         for running in reversed(self.started):

@@ -161,7 +161,7 @@ class FakeClusters:
     absent: set[ClusterId] = field(default_factory=set)
     answers: deque[Exception | float | bytes] = field(default_factory=deque)
     asked: list[tuple[ClusterId, tuple[Requirement, ...], float]] = field(default_factory=list)
-    reclaims: list[tuple[MachineId, State, int, int]] = field(default_factory=list)
+    reclaims: list[tuple[MachineId, State, int, int | None]] = field(default_factory=list)
     told: list[tuple[ClusterId, Machine]] = field(default_factory=list)
 
     async def bootstrap(
@@ -187,7 +187,14 @@ class FakeClusters:
             raise answer
         return answer
 
-    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
+    def reclaim(
+        self,
+        machine: Machine,
+        *,
+        grace_s: int,
+        unheard_grace_s: int,
+        preemptor_priority: int | None,
+    ) -> bool:
         self.reclaims.append((machine.id, machine.state, grace_s, preemptor_priority))
         return machine.cluster not in self.absent
 

@@ -33,12 +33,12 @@ from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.runtime import log
 from mainstay.runtime.clock import Clock
-from mainstay.shard.cycle import Cycled
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.events import Event
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed
+from mainstay.shard.thought import Cycled
 from shard_over_sim import OFFER, RequestT, SimLink
 from talking import Line, a_rollup, at_once
 from virtual_loop import LoopClock

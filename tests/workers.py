@@ -93,7 +93,7 @@ def worker_url(server: Server, worker_template: str) -> Iterator[str]:
     """A database of the test's own, with the tables of the engine."""
     name = f"worker_{os.getpid()}_{next(_NUMBERS)}"
     with psycopg.connect(server.url, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {worker_template}")
+        connection.execute(f"create database {name} template {worker_template} strategy file_copy")
         yield _named(server.url, name)
         connection.execute(f"drop database {name} with (force)")
 

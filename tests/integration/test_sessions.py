@@ -189,7 +189,9 @@ class TestWholeSession:
                 with pytest.raises(Exception, match="cluster web: no template for arm64"):
                     await at.sessions.bootstrap(WEB, (), timeout_s=20)
 
-                assert at.sessions.reclaim(SERVING, grace_s=120, preemptor_priority=3)
+                assert at.sessions.reclaim(
+                    SERVING, grace_s=120, unheard_grace_s=30, preemptor_priority=3
+                )
                 await until(lambda: len(at.hands.told) == 1)
                 told = at.hands.told[0]
                 assert (told.nodes, told.grace_s, told.preemptor_priority) == (("m-1",), 120, 3)
@@ -269,7 +271,9 @@ class TestPeer:
                 await peer.say(pb.OperatorMessage(bootstrap_response=answer))
                 assert await blob == b"x"
 
-                at.sessions.reclaim(SERVING, grace_s=30, preemptor_priority=0)
+                at.sessions.reclaim(
+                    SERVING, grace_s=30, unheard_grace_s=30, preemptor_priority=None
+                )
                 told = (await peer.hear()).reclaim_instruction
                 assert (list(told.nodes), told.preemptor_priority) == (["m-1"], 0)
                 ack = pb.ReclaimAck(instruction_id=told.instruction_id, nodes_started=1)

@@ -6,8 +6,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,33 +14,21 @@ import pytest
 import yaml
 
 import outside
-from live_shard import short_need
+from live_shard import plain_need, short_need, started
 from mainstay.cli import exits, main
 from tree import BIN
 
 Captured = pytest.CaptureFixture[str]
 PATIENCE_S: Final = 60.0
 NEED: Final = short_need().profile.fingerprint[:8]
-
-
-def start(home: Path, name: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, outside.ROOT / "tests" / "live_shard.py", home, name]
-    process = subprocess.Popen(
-        list(map(str, command)), env=outside.environment(PYTHONPATH=str(outside.ROOT / "tests"))
-    )
-    until = time.monotonic() + PATIENCE_S
-    while not (home / "run" / f"shard-{name}.json").exists():
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return process
+WEB_NEED: Final = plain_need().profile.fingerprint[:8]
 
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
     """A home with one shard, and one with two."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    processes = [start(one, "s-0"), start(two, "s-1"), start(two, "s-2")]
+    processes = [started(one, "s-0"), started(two, "s-1"), started(two, "s-2")]
     yield one, two
     for process in processes:
         process.terminate()
@@ -124,6 +110,7 @@ class TestGet:
         ("noun", "says"),
         [
             ("actions", "capped"),
+            ("actions", "1970-01-12T13:46:39Z"),
             ("shortfalls", "preemption exhausted"),
             ("providers", "no route"),
             ("controls", "(nothing)"),
@@ -149,6 +136,93 @@ class TestGet:
 
         assert (code, out) == (exits.FAILED, "")
         assert "no such state: 'happy' (one of Speculative" in err
+
+
+class TestOneByName:
+    @pytest.mark.parametrize(
+        ("words", "names"),
+        [
+            ("get machine c-001", ["c-001"]),
+            ("get machines x-003 c-001", ["c-001", "x-003"]),
+            (f"get need batch/{NEED}", [f"batch/{NEED}"]),
+            ("get needs web", [f"web/{WEB_NEED}"]),
+            ("get cluster web", ["web"]),
+            ("get provider metal", ["metal"]),
+        ],
+    )
+    def test_it_is_shown_alone(
+        self, words: str, names: list[str], one: Path, capsys: Captured
+    ) -> None:
+        code, out, err = said(f"{words} -o name", capsys)
+
+        assert (code, out.splitlines(), err) == (exits.DONE, names, "")
+
+    @pytest.mark.parametrize(
+        ("words", "error"),
+        [
+            ("get machine m-9", "no machine m-9: `mainstay get machines` lists them"),
+            ("get need web/none", "no need web/none: `mainstay get needs` lists them"),
+            ("get cluster none", "no cluster none: `mainstay get clusters` lists them"),
+            ("get provider none", "no provider none: `mainstay get providers` lists them"),
+        ],
+    )
+    def test_one_that_nobody_has_is_one_line_and_a_failure(
+        self, words: str, error: str, one: Path, capsys: Captured
+    ) -> None:
+        code, out, err = said(f"{words} -o name", capsys)
+
+        assert (code, out, err) == (exits.FAILED, "", f"mainstay: {error}\n")
+
+    def test_what_is_there_is_shown_beside_what_is_not(self, two: Path, capsys: Captured) -> None:
+        code, out, err = said("get machines c-001 m-9 -o name", capsys)
+
+        assert (code, out.split()) == (exits.FAILED, ["c-001", "c-001"])
+        assert err.count("\n") == 1
+
+    def test_names_are_what_explain_takes(self, one: Path, capsys: Captured) -> None:
+        _, names, _ = said("get needs -o name", capsys)
+        for name in names.split():
+            code, _, _ = said(f"explain need {name} --quick", capsys)
+            assert code == exits.DONE
+
+
+class TestSortAndSelect:
+    def test_machines_by_price_the_dearest_first(self, one: Path, capsys: Captured) -> None:
+        words = ["get", "machines", "--sort-by", "-$/hour", "--limit", "3", "-o", "json"]
+        assert main.dispatch(words) == exits.DONE
+        shown = capsys.readouterr()
+
+        assert [row["price_per_hour"] for row in json.loads(shown.out)] == [3.0, 3.0, 3.0]
+        assert "297 more of 300 are not shown" in shown.err
+
+    def test_a_column_that_there_is_not_is_wrong_usage(self, one: Path, capsys: Captured) -> None:
+        code, out, err = said("get needs --sort-by nothing", capsys)
+
+        assert (code, out) == (exits.WRONG_USAGE, "")
+        assert "no such column: nothing (one of shard, cluster, need," in err
+
+    def test_machines_with_all_of_several_labels(self, one: Path, capsys: Captured) -> None:
+        words = "get machines -l rack=r3,zone=zone-a,capacity=on-demand,state=idle -o name"
+        _, out, _ = said(words, capsys)
+
+        assert out.split() == ["i-003", "i-013", "i-023", "i-033"]
+
+    def test_what_is_no_selector_is_refused(self, one: Path, capsys: Captured) -> None:
+        code, _, err = said("get machines -l zone", capsys)
+
+        assert code == exits.FAILED
+        assert "not a selector: 'zone' (write it like zone=z1,capacity=spot)" in err
+
+    def test_actions_of_one_kind(self, one: Path, capsys: Captured) -> None:
+        found = document("get actions --kind reclaim -o json", capsys)
+
+        assert [row["machine"] for row in found] == ["c-009"]
+
+    def test_what_is_no_list_has_no_names(self, one: Path, capsys: Captured) -> None:
+        code, out, err = said("explain cluster web -o name", capsys)
+
+        assert (code, out) == (exits.WRONG_USAGE, "")
+        assert "no list of names" in err
 
 
 class TestMoney:
@@ -308,6 +382,23 @@ class TestWhatIf:
         assert (told["shard"], told["cycle"]) == ("s-0", 12)
         assert told["cost_after"] != told["cost_before"]
 
+    def test_of_several_shards_the_sum_comes_last(self, two: Path, capsys: Captured) -> None:
+        _, out, _ = said("whatif --lose-zone zone-b", capsys)
+        told = document("whatif --lose-zone zone-b -o json", capsys)
+        cost = [sum(each[f"cost_{when}"] for each in told) for when in ("before", "after")]
+        acts = [sum(sum(each[f"actions_{when}"].values()) for each in told)
+                for when in ("before", "after")]  # fmt: skip
+        lost = sum(each["unsatisfied_count"] for each in told)
+
+        *_, dollars, actions, needs, _ = out.splitlines()
+        assert "All 2 shards together:" in out.splitlines()
+        assert f"{cost[0]:,.2f} before, {cost[1]:,.2f} after" in dollars
+        assert f"{acts[0]:,} before, {acts[1]:,} after" in actions
+        assert f"needs: {lost:,} no longer served in full" in needs
+
+    def test_of_one_shard_there_is_no_sum(self, one: Path, capsys: Captured) -> None:
+        assert "together" not in said("whatif --lose-zone zone-b", capsys)[1]
+
     def test_without_a_change_it_is_wrong_usage(self, one: Path, capsys: Captured) -> None:
         code, _, err = said("whatif", capsys)
 
@@ -414,15 +505,40 @@ class TestTop:
         assert b"\x1b[3" not in shown
 
 
-def test_a_watched_list_is_shown_again(one: Path) -> None:
-    command = [str(BIN / "mainstay"), "get", "controls", "--watch"]
-    environment = outside.environment(MAINSTAY_HOME=str(one))
+def test_a_watched_list_in_a_pipe_tells_what_changes(one: Path, capsys: Captured) -> None:
+    command = [str(BIN / "mainstay"), "get", "controls", "--watch", "-o", "json"]
+    environment = outside.environment(MAINSTAY_HOME=str(one), PYTHONUNBUFFERED="1")
+    said("pause --cluster web --reason first --for 30m", capsys)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2)]
+        told = [json.loads(process.stdout.readline())]
+        said("pause --cluster web --reason second --for 30m", capsys)
+        told.append(json.loads(process.stdout.readline()))
+        said("resume --cluster web --reason over", capsys)
+        told.append(json.loads(process.stdout.readline()))
         process.terminate()
 
-    assert lines == [b"(nothing)\n"] * 2
+    assert [(each["reason"], each["change"]) for each in told] == [
+        ("first", ""), ("second", "changed"), ("second", "gone"),
+    ]  # fmt: skip
+
+
+def test_a_watched_list_on_a_terminal_is_drawn_again(one: Path) -> None:
+    command = [str(BIN / "mainstay"), "get", "controls", "--watch"]
+    terminal, its_end = pty.openpty()
+    watching = subprocess.Popen(
+        command, env=outside.environment(MAINSTAY_HOME=str(one)), stdout=its_end
+    )
+    os.close(its_end)
+    shown = b""
+    while shown.count(b"(nothing)") < 2:
+        shown += os.read(terminal, 4096)
+    watching.send_signal(signal.SIGINT)
+    code = watching.wait(timeout=PATIENCE_S)
+    os.close(terminal)
+
+    assert code == exits.DONE
+    assert shown.count(b"\x1b[2J") >= 2
 
 
 class TestServers:

@@ -1,128 +1,23 @@
 """`mainstay shard` as people run it: real processes, real kills. The rows of the failure table that
-concern one shard (docs/explanation/static-stability.md) are tests here.
+concern one shard (docs/explanation/static-stability.md) are tests here and in
+`test_shard_in_flight.py`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
 
-from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need, NeedProfile
-from mainstay.model.state import State
-from mainstay.model.views import ActionQuery, MachineQuery, ProviderQuery
-from mainstay.session.client import ClientTools, SessionClient
-from mainstay.session.reconnect import ReconnectOptions
-from mainstay.wire.shard_view_client import RemoteShard
-from mainstay.wire.tls import Plaintext
-from mainstay.wire.transport import open_channel
-from running import Home, Process, at_home
-from talking import Hands
-
-FLEET: Final = """
-name = "{name}"
-latency_s = {{ create = 0.1, configure = 0.1, drain = 0.1, delete = 0.1 }}
-
-[[pool]]
-capacity = "Reserved"
-type = "m5.large"
-zone = "{zone}"
-slots = 12
-"""
-
-QUICK: Final = ReconnectOptions(shortest_s=0.05, longest_s=0.5)
-
-
-def fleet(home: Home, name: str, zone: str) -> Path:
-    path = home.path / f"{name}.toml"
-    path.write_text(FLEET.format(name=name, zone=zone))
-    return path
-
-
-def provider(home: Home, name: str = "east", zone: str = "use1-az2") -> Process:
-    """A simulated provider that remembers over a restart, at the address it had before."""
-    known = [each for each in home.started if f"{name}.db" in str(each.popen.args)]
-    at = known[-1].grpc if known else "127.0.0.1:0"
-    state = str(home.path / f"{name}.db")
-    words = ("--fleet", str(fleet(home, name, zone)), "--state", state, "--listen", at)
-    return home.start("provider", "provider", "sim", *words)
-
-
-def shard(home: Home, *providers: tuple[str, Process], **settings: str) -> Process:
-    known = [each for each in home.started if "'shard'" in str(each.popen.args)]
-    listen = known[-1].grpc if known else "127.0.0.1:0"
-    words = [word for name, each in providers for word in ("--provider", f"{name}={each.grpc}")]
-    options = [word for name, value in settings.items() for word in (f"--{name}", value)]
-    always = ("--listen", listen, "--http", "127.0.0.1:0", "--insecure", "--cycle-interval", "0.3")
-    return home.start("shard", "shard", *always, *words, *options)
-
-
-def needs(machines: int, cluster: str = "web") -> list[Need]:
-    return [
-        Need(
-            cluster=ClusterId(cluster),
-            profile=NeedProfile(priority=100),
-            aggregate={"cpu": machines * 2_000},
-            min_unit={"cpu": 2_000},
-        )
-    ]
-
-
-@asynccontextmanager
-async def connected(process: Process, cluster: str = "web") -> AsyncIterator[SessionClient]:
-    """A cluster with a session, which comes back by itself."""
-    tools = ClientTools(reconnect=QUICK, rollup_every_s=0.5)
-    client = SessionClient(cluster, process.grpc, Plaintext(), Hands(), tools=tools)
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(client.run())
-        try:
-            yield client
-        finally:
-            running.cancel()
-
-
-async def serving(process: Process, cluster: str = "web") -> set[str]:
-    """The machines that serve a cluster, as the shard tells it."""
-    query = MachineQuery(states=(State.CONFIGURED,), cluster=cluster)
-    async with asked(process) as remote:
-        return {row.id async for rows in remote.machines(query) for row in rows.rows}
-
-
-@asynccontextmanager
-async def asked(process: Process) -> AsyncIterator[RemoteShard]:
-    async with open_channel(process.grpc, Plaintext()) as channel:
-        yield RemoteShard(channel, name="shard")
-
-
-async def executed(process: Process) -> int:
-    async with asked(process) as remote:
-        found = await remote.actions(ActionQuery())
-    return sum(row.disposition == "executed" for row in found.rows)
-
-
-async def health(process: Process) -> dict[str, str]:
-    async with asked(process) as remote:
-        found = await remote.providers(ProviderQuery())
-    return {row.name: row.health for row in found.rows}
-
-
-async def so_many(process: Process, machines: int) -> set[str]:
-    """Wait until so many machines serve; which."""
-    async with asyncio.timeout(60):
-        while True:
-            if len(found := await serving(process)) == machines:
-                return found
-            await asyncio.sleep(0.05)
-
-
-async def until(said: Callable[[], Any], patience_s: float = 60.0) -> Any:
-    """Ask in a thread until the answer is true; the answer."""
-    async with asyncio.timeout(patience_s):
-        while True:
-            if answer := await asyncio.to_thread(said):
-                return answer
-            await asyncio.sleep(0.05)
+from running import Home, at_home
+from shard_processes import (
+    connected,
+    executed,
+    health,
+    needs,
+    provider,
+    serving,
+    shard,
+    so_many,
+    until,
+)
 
 
 def test_a_shard_that_is_killed_comes_back_with_every_assignment(tmp_path: Path) -> None:

@@ -1,18 +1,20 @@
 """A shard killed with SIGKILL at random moments: the short form of `mainstay soak shard`."""
 
 import asyncio
+import dataclasses
 import os
 from pathlib import Path
 
 import pytest
 
-from mainstay.processes.soak_shard import Soaked, SoakSpec, soak
+from mainstay.processes.soak_shard import DECIDES_S, Soaked, SoakSpec, soak
 from mainstay.runtime.children import Children
 from mainstay.runtime.clock import SystemClock
 
 SHORT = SoakSpec(
     machines=2_000, clusters=5, demand=20, kills=3, seed=5,
     cycle_interval_s=0.25, step_s=0.5, longest_life_s=3.0,
+    decides_s=3 * DECIDES_S,  # others use this machine too
 )  # fmt: skip
 
 
@@ -24,6 +26,19 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> Soaked:
 
 def test_no_law_is_broken_by_killing_a_shard(soaked: Soaked) -> None:
     assert soaked.broken == []
+
+
+def test_at_full_size_a_start_is_judged_by_what_is_promised() -> None:
+    assert (SoakSpec().machines, SoakSpec().decides_s) == (100_000, 5.0)
+
+
+def test_a_start_that_takes_longer_breaks_the_soak(tmp_path: Path) -> None:
+    impatient = dataclasses.replace(SHORT, machines=200, clusters=1, kills=0, decides_s=0.0)
+
+    with Children(tmp_path) as children:
+        soaked = asyncio.run(soak(impatient, children, SystemClock(), lambda _: None))
+
+    assert any("to its first decision (at most 0 s)" in law for law in soaked.broken)
 
 
 def test_every_life_has_an_epoch_of_its_own_and_comes_to_a_decision(soaked: Soaked) -> None:

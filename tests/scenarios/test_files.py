@@ -161,7 +161,10 @@ class TestRewriting:
             shutil.copyfile(outside.ROOT / name, tmp_path / name)
         (tmp_path / "tests/scenarios/plain").mkdir()
         path = written(tmp_path / "tests/scenarios/plain", self.WRONG)
-        command = [sys.executable, "-m", "pytest", "-q", "tests/scenarios", "-k", "its_file_says"]
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:schemathesis",
+            "tests/scenarios", "-k", "its_file_says",
+        ]  # fmt: skip
 
         codes = [
             outside.run([*command, *flag], cwd=tmp_path).returncode

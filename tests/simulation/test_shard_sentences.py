@@ -8,7 +8,7 @@ from mainstay.model.calls import ConfigureRequest
 from mainstay.model.frames import CapacityHint
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
-from mainstay.processes.shard import readiness
+from mainstay.processes.shard_pages import readiness
 from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.shard.controls import ControlKind
 from mainstay.shard.events import Event
@@ -85,7 +85,7 @@ def test_readiness_does_not_go_back_when_a_provider_is_lost_and_does_when_we_are
                 assert readiness(old.assembled.live).status == 200
                 old.links["sim"].hangs = True
                 await asyncio.sleep(60)
-                assert old.assembled.live.reconciler.unreachable
+                assert old.assembled.live.reconciler.heard.unreachable
                 assert readiness(old.assembled.live).status == 200
                 old.links["sim"].hangs = False
                 await asyncio.sleep(60)

@@ -9,7 +9,7 @@ import pytest
 
 from mainstay.model.action import ActionKind
 from mainstay.model.state import State
-from mainstay.processes.shard import readiness
+from mainstay.processes.shard_pages import readiness
 from mainstay.providers.sim.provider import Sim
 from mainstay.shard.events import Event
 from mainstay.shard.outcomes import Disposition

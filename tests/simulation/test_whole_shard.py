@@ -9,7 +9,7 @@ from mainstay.model.action import ActionKind
 from mainstay.model.calls import CreateRequest
 from mainstay.model.ids import ClusterId
 from mainstay.model.state import State
-from mainstay.processes.shard import not_ready
+from mainstay.processes.shard_pages import not_ready
 from mainstay.shard.controls import ControlKind
 from mainstay.shard.events import Event
 from mainstay.shard.outcomes import Disposition
@@ -116,7 +116,7 @@ def test_cycles_go_on_while_a_provider_hangs(tmp_path: Path) -> None:
                 assert len(whole.machines(State.CONFIGURED)) == 4
                 assert len(east.sent) == sent
                 assert len(whole.cycles) - cycles >= 60
-                assert whole.assembled.live.reconciler.unreachable == {"east"}
+                assert whole.assembled.live.reconciler.heard.unreachable == {"east"}
                 assert len([m for m in whole.machines() if m.id in east_names(whole)]) == 6
         assert agrees(whole)
 

@@ -279,7 +279,7 @@ def test_domains_that_were_assigned_hold_after_a_restart(tmp_path: Path) -> None
                 assert await whole.assembled.holder.carry_out(told) is not None
             async with running(tmp_path, providers) as whole:
                 await asyncio.sleep(60)
-                assert whole.assembled.live.reconciler.ready
+                assert whole.assembled.live.reconciler.heard.ready
                 assert whole.machines() == []
 
     run(scenario())
@@ -315,7 +315,7 @@ def test_a_defect_beside_a_cycle_does_not_end_the_loop(
                         case "observe":
                             patched.setattr(whole.metrics, "observe_figures", breaks)
                         case _:
-                            patched.setattr("mainstay.shard.shard.differences", breaks)
+                            patched.setattr("mainstay.shard.selfcheck.differences", breaks)
                     await asyncio.sleep(12)
                 told = Event.AUDIT_DIFFERED if where == "audit" else Event.CYCLE_FAILED
                 assert whole.journal.of(told)

@@ -1,9 +1,12 @@
 """Settings of `mainstay api`, `relay`, `worker`, `biller` and `notifier`."""
 
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from mainstay.config.require import PORT_MAX, is_address, require
+
+RUNNING: Final = "running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,9 @@ class ApiConfig:
     """Where /healthz, /readyz and /metrics of the other processes are, on loopback."""
 
     database: str = ""
-    """The URL of a PostgreSQL; empty: an embedded one, below the home directory."""
+    """The URL of a PostgreSQL; `running`: the one that runs at home, and is waited for; empty: that
+    one if it runs, else an embedded one of the process's own.
+    """
 
     bus: str = ""
     """The URL of a NATS server; empty: the database carries events."""

@@ -48,6 +48,10 @@ class BridgeConfig:
     cleanup_s: float = 60.0
     """So much of a drain's grace is left for clean-up; the rest is notice to the tenant."""
 
+    lives_kept_days: float = 365.0
+    """How long a retired node is kept that never was part of an allocation: what tenants cost is
+    divided by the time that nodes were there."""
+
     tls_cert: str = ""
     """The certificate of the cluster, in PEM."""
 
@@ -73,7 +77,7 @@ class BridgeConfig:
             f"bridge.agents_url must be https://HOST:PORT: {self.agents_url[:120]}",
         )
         require(0.05 <= self.every_s <= 3_600, "bridge.every_s must be between 0.05 and 3600")
-        for name in ("join_s", "gone_after_s"):
+        for name in ("join_s", "gone_after_s", "lives_kept_days"):
             require(getattr(self, name) > 0, f"bridge.{name} must be above 0")
         for name in ("settle_s", "cleanup_s", "simulate_phase_s"):
             require(getattr(self, name) >= 0, f"bridge.{name} must not be negative")

@@ -28,7 +28,10 @@ class DashboardConfig:
     """Its private key."""
 
     tls_ca: str = ""
-    """Whose certificates are trusted there."""
+    """Whose certificates are trusted there, and at an API with HTTPS."""
+
+    insecure: bool = False
+    """Whether the key of the API may go over a network in plaintext."""
 
     page_cert: str = ""
     """The certificate of the page itself, in PEM; without one it is on loopback only."""

@@ -16,6 +16,7 @@ from mainstay.config.api import ApiConfig
 from mainstay.config.bridge import BridgeConfig
 from mainstay.config.coordinator import CoordinatorConfig
 from mainstay.config.dashboard import DashboardConfig
+from mainstay.config.postgres import PostgresConfig
 from mainstay.config.provider import (
     Ec2ProviderConfig,
     OwnProviderConfig,
@@ -36,6 +37,7 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "provider_static": StaticProviderConfig,
     "provider_ec2": Ec2ProviderConfig,
     "provider_serve": OwnProviderConfig,
+    "postgres": PostgresConfig,
     "api": ApiConfig,
     "bridge": BridgeConfig,
     "dashboard": DashboardConfig,
@@ -51,6 +53,7 @@ TEXTS: Final = tuple[str, ...]
 
 OUTSIDE_SETTINGS: Final = frozenset({
     FILE_VARIABLE, "MAINSTAY_HOME", "MAINSTAY_DATA", "MAINSTAY_SERVER", "MAINSTAY_KEY",
+    "MAINSTAY_TLS_CA", "MAINSTAY_INSECURE",
     "MAINSTAY_COORDINATOR", "MAINSTAY_REQUIRE_ALL", "MAINSTAY_SOAK",
 })  # fmt: skip
 """Variables of ours that name places or modes and are not fields of a section."""

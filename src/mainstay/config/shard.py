@@ -27,6 +27,8 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "full_list_every_declared": (1, 1_000_000),
     "list_missing_fraction": (0, 1),
     "list_missing_min": (1, 10_000_000),
+    "list_missing_confirm_s": (0, _WEEK_S),
+    "list_missing_settle_s": (0, _WEEK_S),
     "creating_deadline_s": (1, _WEEK_S),
     "configuring_deadline_s": (1, _WEEK_S),
     "draining_deadline_s": (1, _WEEK_S),
@@ -36,6 +38,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "quarantine_rows_min": (1, 10_000_000),
     "quarantine_keep_fraction": (0, 1),
     "quarantine_confirmations": (1, 1_000),
+    "quarantine_interval_s": (0, 3_600),
     "hint_interval_s": (0, 3_600),
     "slow_reader_s": (0.1, 3_600),
     "hold_on_demand_s": (0, 100 * _WEEK_S),
@@ -99,7 +102,7 @@ class ShardConfig:
     """Actions at once through one provider; twice as many wait in its queue."""
 
     action_deadline_s: float = 30.0
-    """No attempt of an action begins later than this after its first."""
+    """An action ends no later than this after it was begun; its last call has what is left."""
 
     call_timeout_s: float = 10.0
     """How long one call to a provider may take."""
@@ -127,10 +130,18 @@ class ShardConfig:
     """
 
     list_missing_fraction: float = 0.1
-    """A full list that misses more than this share of a provider's machines must repeat itself."""
+    """A full list that misses this share of a provider's machines or more must repeat itself."""
 
     list_missing_min: int = 10
     """Fewer missing machines than this are always believed."""
+
+    list_missing_confirm_s: float = 10.0
+    """What a list misses is believed on the word of one that is asked for so much later."""
+
+    list_missing_settle_s: float = 60.0
+    """A provider that was silent or begins anew may still be finding its machines: what many are
+    missing from its lists for so long is not believed.
+    """
 
     creating_deadline_s: float = 1_800.0
     """A machine that is Creating for longer has failed."""
@@ -167,6 +178,11 @@ class ShardConfig:
 
     quarantine_confirmations: int = 3
     """So many such roll-ups in a row are believed."""
+
+    quarantine_interval_s: float = 5.0
+    """Half a cycle. One that comes sooner after the last that counted does not count; clusters roll
+    up again by themselves, every 10 s.
+    """
 
     hint_interval_s: float = 5.0
     """Least time between two hints to a cluster about one kind of need."""

@@ -20,6 +20,7 @@ from mainstay.model.state import State
 from mainstay.processes.shard_settings import (
     absence_options,
     breaker_options,
+    call_options,
     feed_options,
     fixed,
     overdue_options,
@@ -32,7 +33,6 @@ from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.answers.live import LiveShard
 from mainstay.shard.controls import Controls
-from mainstay.shard.cycle import Cycled, Parts
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.executor import Executor, ExecutorOptions
@@ -40,7 +40,7 @@ from mainstay.shard.facts import Published
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.breaker import Breakers
-from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
+from mainstay.shard.hands.calling import Caller, FenceCounter
 from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.journal import ShardJournal
@@ -58,6 +58,7 @@ from mainstay.shard.ownership.holdings import Holdings
 from mainstay.shard.ownership.keeping import OwnershipTools
 from mainstay.shard.ownership.owned import configured
 from mainstay.shard.ownership.quota import HeldQuota
+from mainstay.shard.parts import Parts
 from mainstay.shard.ports import Link
 from mainstay.shard.rails import stance_of
 from mainstay.shard.reconcile import ReconcileOptions, Reconciler
@@ -65,6 +66,7 @@ from mainstay.shard.restrictions import Stance
 from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
 from mainstay.shard.shard import Shard
 from mainstay.shard.steady import SteadyClock
+from mainstay.shard.thought import Cycled
 
 __all__ = ["Assembled", "Beside", "Surroundings", "assembled", "policy_of"]
 
@@ -259,7 +261,7 @@ class _Assembly:
             self._around.data.quota,
             snapshot=self._inventory.snapshot,
             published=self._published,
-            knows_all=lambda: reconciler.knows_all and not reconciler.unreachable,
+            knows_all=lambda: reconciler.heard.knows_all and not reconciler.heard.unreachable,
             journal=self._around.journal,
             aside=self._around.aside,
         )
@@ -276,7 +278,7 @@ class _Assembly:
                 journal=around.journal,
                 clock=around.clock,
                 random=around.random,
-                options=CallOptions(timeout_s=config.call_timeout_s),
+                options=call_options(config),
             )
             for name, link in around.links.items()
         }
@@ -362,17 +364,19 @@ class _Assembly:
                     paused=restrictions.shard is Stance.PAUSE,
                     shadowing=restrictions.shard is Stance.SHADOW,
                     acting=not self._acting.why,
-                    ready=parts.reconciler.ready,
+                    ready=parts.reconciler.heard.ready,
                     unlisted=len(self._awaited.names()),
+                    stopped_providers=len(self._acting.providers),
                     epoch=data.epoch,
                     queue_depth=parts.executor.depth,
                     in_flight=parts.executor.in_flight,
-                    providers=parts.reconciler.facts(),
+                    providers=parts.reconciler.heard.facts(),
                 )
             )
             self._around.journal.observe()
             self._steps.follow(cycled.published.plan.snapshot, self._around.clock.elapsed_s())
-            self._money.cycled()
+            if parts.reconciler.heard.ready and not self._awaited.names():
+                self._money.cycled()  # before, machines are missing that are paid for
             self._around.seen(cycled)
 
         return observe

@@ -7,17 +7,22 @@ from mainstay.engine.policy import Policy
 from mainstay.engine.preempt import LONGEST_GRACE_S
 from mainstay.model.state import State
 from mainstay.shard.hands.breaker import BreakerOptions
+from mainstay.shard.hands.calling import CallOptions
 from mainstay.shard.hands.overdue import OverdueOptions
 from mainstay.shard.lists.absence import AbsenceOptions
 from mainstay.shard.lists.feeds import FeedOptions
+from mainstay.shard.pace import ShardOptions
 from mainstay.shard.quarantine import QuarantineRule
 from mainstay.shard.restrictions import Limits, Restrictions, Stance
-from mainstay.shard.shard import ShardOptions
 
 FIRST_LIST_MARGIN_S: Final = 5.0
 
 RETRY_MAX_S: Final = 15.0
 """Whoever comes back is noticed within this."""
+
+LEAST_CALL_S: Final = 1.0
+LEAST_SHARE: Final = 0.1
+"""No call that can still be left out begins with less of its deadline than either."""
 
 
 def policy_of(config: ShardConfig) -> Policy:
@@ -49,6 +54,7 @@ def quarantine_rule(config: ShardConfig) -> QuarantineRule:
         rows_min=config.quarantine_rows_min,
         keep_fraction=config.quarantine_keep_fraction,
         confirmations=config.quarantine_confirmations,
+        interval_s=config.quarantine_interval_s,
     )
 
 
@@ -67,7 +73,9 @@ def absence_options(config: ShardConfig) -> AbsenceOptions:
     """Which full lists must repeat themselves."""
     return AbsenceOptions(
         missing_min=config.list_missing_min,
-        missing_percent=round(100 * config.list_missing_fraction),
+        missing_fraction=config.list_missing_fraction,
+        confirm_s=config.list_missing_confirm_s,
+        settle_s=config.list_missing_settle_s,
     )
 
 
@@ -81,6 +89,14 @@ def breaker_options(config: ShardConfig) -> BreakerOptions:
         share_of_ends=config.breaker_end_fraction,
         open_s=config.breaker_open_s,
         open_longest_s=config.breaker_open_max_s,
+    )
+
+
+def call_options(config: ShardConfig) -> CallOptions:
+    """How patient a call is."""
+    return CallOptions(
+        timeout_s=config.call_timeout_s,
+        least_s=min(LEAST_CALL_S, LEAST_SHARE * config.action_deadline_s),
     )
 
 

@@ -30,11 +30,19 @@ class TimedClusters:
         self.metrics.bootstrap_answered(self.clock.elapsed_s() - since_s)
         return blob
 
-    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
+    def reclaim(
+        self,
+        machine: Machine,
+        *,
+        grace_s: int,
+        unheard_grace_s: int,
+        preemptor_priority: int | None,
+    ) -> bool:
         """As Sessions does."""
         return self.clusters.reclaim(
-            machine, grace_s=grace_s, preemptor_priority=preemptor_priority
-        )
+            machine, grace_s=grace_s, unheard_grace_s=unheard_grace_s,
+            preemptor_priority=preemptor_priority,
+        )  # fmt: skip
 
     def tell(self, cluster: ClusterId, machine: Machine) -> None:
         """As Sessions does."""

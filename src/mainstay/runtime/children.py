@@ -22,19 +22,23 @@ STOP_S: Final = 20.0
 TAIL: Final = 20
 """So many lines of what a process wrote go into an error."""
 
-# Linux ends the child when the thread that started it ends; elsewhere only `stop` does.
-_WITH_US: Final = (
-    "import ctypes, signal, sys\n"
-    "if sys.platform == 'linux':\n"
-    "    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))\n"
-)
+# Linux ends the child when the thread that started it ends; elsewhere only `stop` does. Who has
+# ended before it was asked to do so does not end it any more: so the child looks.
+_WITH_US: Final = """
+import ctypes, os, signal, sys
+parent = int(sys.argv.pop(1))
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
+if os.getppid() != parent:
+    sys.exit("whoever wanted this has ended")
+"""
 _COMMAND: Final = _WITH_US + "from mainstay.cli.main import main\nmain()\n"
 _MODULE: Final = _WITH_US + (
     "import runpy\n"
     "sys.argv = sys.argv[1:]\n"
     "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
 )
-_PROGRAM: Final = _WITH_US + "import os\nos.execv(sys.argv[1], sys.argv[1:])\n"
+_PROGRAM: Final = _WITH_US + "os.execv(sys.argv[1], sys.argv[1:])\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,30 +156,34 @@ class Children:
 
     def command(self, name: str, words: Sequence[str]) -> Child:
         """Start `mainstay WORDS`."""
-        return self._start(name, [_COMMAND, *words], piped=False)
+        return self._start(name, _COMMAND, words, piped=False)
 
     def module(self, name: str, words: Sequence[str]) -> Child:
         """Start `python -m WORDS`, which is spoken to by stdin and stdout."""
-        return self._start(name, [_MODULE, *words], piped=True)
+        return self._start(name, _MODULE, words, piped=True)
 
     def program(self, name: str, words: Sequence[str]) -> Child:
         """Start a program that is not ours; the first word is its path."""
-        return self._start(name, [_PROGRAM, *words], piped=False)
+        return self._start(name, _PROGRAM, words, piped=False)
 
-    def _start(self, name: str, words: Sequence[str], *, piped: bool) -> Child:
-        """To be called from the main thread: the child lives as long as its starting thread."""
+    def _start(self, name: str, program: str, words: Sequence[str], *, piped: bool) -> Child:
+        """To be called from the main thread: the child lives as long as its starting thread.
+
+        A terminal tells us of Ctrl-C and of its end, and we tell the child.
+        """
         self._started += 1
         log = self.home / "log" / f"{self._started:03d}-{name}.log"
         told = {"PATH": os.defpath, "HOME": str(self.home), "MAINSTAY_HOME": str(self.home)}
         with log.open("w", encoding="utf-8") as written:
             process = subprocess.Popen(
-                [sys.executable, "-c", *words],
+                [sys.executable, "-c", program, str(os.getpid()), *words],
                 cwd=self.home,
                 env=told | {"LANG": "C.UTF-8"},
                 stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if piped else written,
                 stderr=written,
                 encoding="utf-8",
+                start_new_session=True,
             )
         child = Child(name, self.home, log, process)
         self._all.append(child)

@@ -21,6 +21,7 @@ from mainstay.model.rollup import LIMITS
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.beside import beside
 from mainstay.runtime.clock import Clock, SystemClock
+from mainstay.runtime.log import logger
 from mainstay.runtime.slot import Slot
 from mainstay.session.handlers import Handlers
 from mainstay.session.reconnect import Pauses, ReconnectOptions
@@ -34,8 +35,8 @@ from mainstay.wire.session_frames import (
 from mainstay.wire.transport import Over
 
 ROLLUP_EVERY_S: Final = 10.0
-ANSWERS_MAX: Final = 256
-"""So many answers are kept while there is no stream; then the oldest go."""
+ANSWERS_MAX: Final = 4_096
+"""So many answers wait to be said, four times what a shard asks at once; then the oldest go."""
 
 
 class Stream(Protocol):
@@ -82,6 +83,8 @@ class ClientFacts:
     """A shard does not acknowledge what it refuses."""
 
     frames_ignored: int = 0
+    answers_lost: int = 0
+    """More waited to be said than are kept."""
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class _Counts:
     rollups_sent: int = 0
     rollups_acknowledged: int = 0
     frames_ignored: int = 0
+    answers_lost: int = 0
 
 
 class SessionClient:
@@ -114,7 +118,7 @@ class SessionClient:
         self._needs: Slot[tuple[tuple[Need, ...], int]] = Slot()
         self._rollup: bytes | None = None
         self._rollup_is_due = False
-        self._answers: deque[BootstrapAnswer | ReclaimAck] = deque(maxlen=ANSWERS_MAX)
+        self._answers: deque[BootstrapAnswer | ReclaimAck] = deque()
         self._to_say = asyncio.Event()
         self._connected = asyncio.Event()
         self._connected_s = 0.0
@@ -147,6 +151,7 @@ class SessionClient:
             rollups_sent=counts.rollups_sent,
             rollups_acknowledged=counts.rollups_acknowledged,
             frames_ignored=counts.frames_ignored,
+            answers_lost=counts.answers_lost,
         )
 
     async def wait_connected(self) -> None:
@@ -243,7 +248,16 @@ class SessionClient:
 
     def _answer(self, frame: BootstrapAnswer | ReclaimAck) -> None:
         self._answers.append(frame)
+        if len(self._answers) > ANSWERS_MAX:
+            self._answers.popleft()
+            self._lose_answer()
         self._to_say.set()
+
+    def _lose_answer(self) -> None:
+        """Told once; how many have gone is in the facts."""
+        self._counts.answers_lost += 1
+        if self._counts.answers_lost == 1:
+            logger().warning("answers_lost", cluster=self.cluster, waiting=ANSWERS_MAX)
 
     def _now_s(self) -> float:
         return self._tools.clock.elapsed_s()

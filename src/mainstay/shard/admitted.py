@@ -14,6 +14,7 @@ from mainstay.engine.actions import KINDS, NO_NEED, Actions
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.action import ActionKind
 from mainstay.model.ids import ClusterId
+from mainstay.model.state import State
 from mainstay.model.texts import Rows
 from mainstay.shard.money.risk import at_risk
 from mainstay.shard.orders import Disposed, Order
@@ -39,9 +40,10 @@ class Rule(IntEnum):
     UNREACHABLE = 4
     UNLISTED = 5
     BACKED_OFF = 6
-    CAPPED = 7
-    LIMITED = 8
-    CROWDED = 9
+    DRAINING = 7
+    CAPPED = 8
+    LIMITED = 9
+    CROWDED = 10
 
 
 LABELS: Final[Mapping[Rule, tuple[Disposition, str]]] = {
@@ -51,6 +53,7 @@ LABELS: Final[Mapping[Rule, tuple[Disposition, str]]] = {
     Rule.UNREACHABLE: (Disposition.DEFERRED, "unreachable"),
     Rule.UNLISTED: (Disposition.DEFERRED, "unlisted"),
     Rule.BACKED_OFF: (Disposition.DEFERRED, "back_off"),
+    Rule.DRAINING: (Disposition.DEFERRED, "draining"),
     Rule.CAPPED: (Disposition.CAPPED, "cap"),
     Rule.LIMITED: (Disposition.DEFERRED, "limit"),
     Rule.CROWDED: (Disposition.DROPPED, "queue_full"),
@@ -110,6 +113,9 @@ class PlanView:
         self.bound = self.snapshot.cluster[actions.row]
         """Code of the cluster that each machine is bound to."""
 
+        self.shape = self.snapshot.shape[actions.row]
+        """The shape class of each machine."""
+
     def is_kind(self, *kinds: ActionKind) -> Mask:
         """Which are of one of these kinds."""
         found: Mask = np.isin(self.actions.kind, [KINDS.index(kind) for kind in kinds])
@@ -138,6 +144,18 @@ class PlanView:
         """Which go through one of these providers."""
         chosen = np.array([name in sources for name in self.snapshot.sources], dtype=np.bool_)
         return chosen[self.snapshot.source[self.actions.row]]
+
+    def drains_for_nobody_knows_whom(self, sources: Container[str]) -> list[int]:
+        """The shape class of each machine that drains through one of these providers, if we do not
+        know ourselves for which need.
+        """
+        snapshot = self.snapshot
+        through = [name in sources for name in snapshot.sources]
+        return [
+            int(snapshot.shape[row])
+            for row in snapshot.rows_in(State.DRAINING).tolist()
+            if through[snapshot.source[row]] and snapshot.assignment_of(row).drained_for is None
+        ]
 
 
 def told(rule: Rules, view: PlanView, cycle: int, restrictions: Restrictions) -> Admitted:

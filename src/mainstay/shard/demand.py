@@ -44,6 +44,9 @@ class HeldRollup:
     since_s: float
     """Wall-clock time of the first one held."""
 
+    counted_at_s: float
+    """When the last of them came that counts, by `Clock.elapsed_s`."""
+
 
 class DemandBook:
     """The last believed roll-up of every cluster. Lives on the event loop.
@@ -88,7 +91,10 @@ class DemandBook:
         """Take a roll-up in, in the place of the one before."""
         held = self._held.get(cluster)
         baseline = self._baselines.get(cluster, Baseline())
-        judged = judge(baseline, needs, held.in_a_row if held else 0, self._rule)
+        now_s = self._clock.elapsed_s()
+        counts = held is None or now_s - held.counted_at_s >= self._rule.interval_s
+        in_a_row = held.in_a_row if held else 0
+        judged = judge(baseline, needs, in_a_row, self._rule, counts=counts)
         if judged.suspicion is not None:
             self._hold(
                 cluster,
@@ -98,6 +104,7 @@ class DemandBook:
                     rows=len(needs),
                     rows_believed=len(baseline.needs),
                     since_s=held.since_s if held else self._clock.now_s(),
+                    counted_at_s=now_s if held is None or counts else held.counted_at_s,
                 ),
             )
             return Applied.HELD
@@ -110,14 +117,16 @@ class DemandBook:
             same_heard = last.heard is self._heard
             if same_heard and last.quota == quota and last.barred == barred:
                 return last
-        self._demand = Demand(needs, self._heard, quota, barred)
-        if last is not None and last.needs is needs and "asked" in vars(last):
-            vars(self._demand)["asked"] = last.asked  # the columns of the same needs
+        before = None if last is None else vars(last).get("asked", last.before)
+        self._demand = Demand(needs, self._heard, quota, barred, before)
         return self._demand
 
     def _hold(self, cluster: ClusterId, held: HeldRollup) -> None:
         self._hear(cluster)
+        before = self._held.get(cluster)
         self._held[cluster] = held
+        if before is not None and before.in_a_row == held.in_a_row:
+            return  # another one in the same moment is no news
         self._journal.noticed(
             Event.ROLLUP_HELD,
             reason=held.suspicion,

@@ -1,58 +1,25 @@
 """The executor: a queue and a pool of workers for each provider. Nobody waits for an action.
 
-What does not fit is dropped, and what waits too long is overtaken: the next cycle decides again,
-on what is true then. A provider that hangs holds up only its own queue, and a cluster that hangs
-holds up nobody: an order that waits for one has no worker meanwhile.
+Here orders are taken on; `mainstay.shard.hands.workers` carries them out. What does not fit is
+dropped, and what waits too long is overtaken: the next cycle decides again, on what is true then.
+A provider that hangs holds up only its own queue, and a cluster that hangs holds up nobody: an
+order that waits for one has no worker meanwhile.
 """
 
 import asyncio
-import contextlib
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, Protocol
 
-from mainstay.model.action import Action, ActionKind
-from mainstay.model.errors import MainstayError
+from mainstay.model.action import Action
 from mainstay.model.ids import MachineId
-from mainstay.model.state import State
-from mainstay.shard.actions.bootstrap import bootstrap
-from mainstay.shard.actions.delete import delete
-from mainstay.shard.actions.drain import drain
-from mainstay.shard.actions.provision import provision
-from mainstay.shard.admitted import HELD_BY
-from mainstay.shard.events import Event
-from mainstay.shard.hands.flows import Ending, Reaction, failed, in_hand
 from mainstay.shard.hands.lane import Lane, Waiting
+from mainstay.shard.hands.objections import Objection, held_back, is_repeated, let_go, no_news
 from mainstay.shard.hands.tools import Tools
+from mainstay.shard.hands.workers import Workers
 from mainstay.shard.orders import Disposed, Order
-from mainstay.shard.outcomes import Disposition, Outcome
-
-
-class Flow(Protocol):
-    """The life of one action, from a stable state to an ending."""
-
-    async def __call__(self, order: Order, tools: Tools, *, until_s: float) -> Ending:
-        """No call begins after `until_s`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Doing:
-    starts_in: State
-    flow: Flow
-
-
-# fmt: off
-DOINGS: Final[Mapping[ActionKind, _Doing]] = MappingProxyType({
-    ActionKind.BOOTSTRAP: _Doing(State.IDLE,        bootstrap),
-    ActionKind.PROVISION: _Doing(State.SPECULATIVE, provision),
-    ActionKind.PREEMPT:   _Doing(State.CONFIGURED,  drain),
-    ActionKind.RECLAIM:   _Doing(State.CONFIGURED,  drain),
-    ActionKind.DELETE:    _Doing(State.IDLE,        delete),
-})
-# fmt: on
+from mainstay.shard.outcomes import Disposition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +33,7 @@ class ExecutorOptions:
     """How many orders may wait for each provider; 0: twice the workers."""
 
     deadline_s: float = 30.0
-    """An order makes no call later than so long after it was begun."""
+    """An order has ended no later than so long after it was begun."""
 
     @property
     def queue_length_max(self) -> int:
@@ -104,8 +71,6 @@ class Executor:
         self._lanes = {name: Lane(options.queue_length_max, options.workers) for name in sources}
         self._on_room = on_room
         self._cycle = 0
-        self._besides: set[MachineId] = set()
-        """Of orders that wait and are of no plan."""
 
     @property
     def depth(self) -> Mapping[str, int]:
@@ -152,20 +117,24 @@ class Executor:
         Those that are in hand already are no news. The rest of what is not taken on is told.
         """
         fresh = [each for each in orders if each.action.machine not in self._tools.ledger]
-        refused = [(order, self._admit(order)) for order in fresh]
-        taken = {order.action.machine for order, why_not in refused if why_not is None}
-        self._besides |= taken
-        self._tools.journal.disposed([why_not for _, why_not in refused if why_not is not None])
-        return len(taken)
+        tried = [self._admit(order, is_beside=True) for order in fresh]
+        refused = [why_not for why_not in tried if why_not is not None]
+        self._tools.journal.disposed(refused)
+        return len(fresh) - len(refused)
 
     async def run(self) -> None:
         """Work until cancelled; what then has not begun is let go."""
+        workers = Workers(
+            self._tools,
+            deadline_s=self._options.deadline_s,
+            cycle=lambda: self._cycle,
+            on_room=self._on_room,
+        )
         try:
             async with asyncio.TaskGroup() as tasks:
                 for name, lane in self._lanes.items():
-                    tasks.create_task(self._work(lane, tasks), name=f"lane of {name}")
+                    tasks.create_task(workers.work(lane, tasks), name=f"lane of {name}")
         finally:
-            self._besides.clear()
             for lane in self._lanes.values():
                 left = [*lane.running.values(), *lane.leave_only(lambda _: False)]
                 self._tools.journal.disposed(self._dropped(left, "stopped"))
@@ -173,9 +142,9 @@ class Executor:
     def _overtaken(self, plan: Mapping[MachineId, Action]) -> list[Disposed]:
         """Let go of what waits and is not in the plan."""
 
-        def is_wanted(order: Order) -> bool:
-            machine = order.action.machine
-            return machine in self._besides or _is_repeated(order.action, plan.get(machine))
+        def is_wanted(waiting: Waiting) -> bool:
+            action = waiting.order.action
+            return waiting.is_beside or is_repeated(action, plan.get(action.machine))
 
         left = [each for lane in self._lanes.values() for each in lane.leave_only(is_wanted)]
         return self._dropped(left, "overtaken")
@@ -184,120 +153,24 @@ class Executor:
         """Orders that are not to begin any more."""
         for each in left:
             self._tools.ledger.give_back(each.order.action.machine)
-        return [self._let_go(each.order, Disposition.DROPPED, why) for each in left]
+        objection = Objection(Disposition.DROPPED, why)
+        return [self._let_go(each.order, objection) for each in left]
 
-    def _admit(self, order: Order) -> Disposed | None:
+    def _admit(self, order: Order, *, is_beside: bool = False) -> Disposed | None:
         """Let an order wait for its turn; why not, if not."""
-        tools, machine = self._tools, order.action.machine
-        lane = self._lanes.get(order.source)
+        tools, lane = self._tools, self._lanes.get(order.source)
         if lane is None:
-            return self._let_go(order, Disposition.DROPPED, "no_provider", order.source)
-        if (held := self._held_back(order)) is not None:
-            return held
-        if machine in tools.ledger:
-            return self._let_go(order, Disposition.DEDUPLICATED, "in_flight")
-        if why := _moved_on(order, tools):
-            return self._let_go(order, Disposition.DEDUPLICATED, "stale_state", why)
+            why = Objection(Disposition.DROPPED, "no_provider", order.source)
+            return self._let_go(order, why)
+        objection = held_back(order, tools) or no_news(order, tools)
+        if objection is not None:
+            return self._let_go(order, objection)
         if not lane.has_room_for(order):
             lane.owes_room = True
-            return self._let_go(order, Disposition.DROPPED, "queue_full")
-        tools.ledger.take(machine)
-        lane.put(Waiting(order, tools.clock.elapsed_s()))
+            return self._let_go(order, Objection(Disposition.DROPPED, "queue_full"))
+        tools.ledger.take(order.action.machine)
+        lane.put(Waiting(order, tools.clock.elapsed_s(), is_beside))
         return None
 
-    def _held_back(self, order: Order) -> Disposed | None:
-        """What stops an order now, whatever was so when it was decided; None if nothing does."""
-        if why := self._tools.acting.why_not(order.source):
-            return self._let_go(order, Disposition.SUPPRESSED, "fenced", why)
-        stance = self._tools.stance(order)
-        if stance in HELD_BY:
-            return self._let_go(order, *HELD_BY[stance])
-        return self._let_go(order, Disposition.DEFERRED, "back_off") if self._waits(order) else None
-
-    def _waits(self, order: Order) -> bool:
-        """Whether it is a bootstrap for a cluster that does not answer at present."""
-        if order.action.kind is not ActionKind.BOOTSTRAP or order.need is None:
-            return False
-        now_s = self._tools.clock.elapsed_s()
-        return self._tools.backoff.is_backed_off(order.need.cluster, now_s)
-
-    def _let_go(
-        self, order: Order, disposition: Disposition, reason: str, detail: str = ""
-    ) -> Disposed:
-        return Disposed(
-            order=order, disposition=disposition, reason=reason, detail=detail, cycle=self._cycle
-        )
-
-    async def _work(self, lane: Lane, tasks: asyncio.TaskGroup) -> None:
-        """Begin what waits, as workers become free."""
-        while True:
-            waiting = await lane.next()
-            if lane.owes_room and lane.is_half_empty:
-                lane.owes_room = False
-                self._on_room()
-            tasks.create_task(self._in_lane(lane, waiting))
-
-    async def _in_lane(self, lane: Lane, waiting: Waiting) -> None:
-        try:
-            await self._carry_out(waiting)
-        finally:
-            lane.done(waiting)
-
-    async def _carry_out(self, waiting: Waiting) -> None:
-        """One order, to its end; exactly one record of it is left."""
-        tools, order = self._tools, waiting.order
-        self._besides.discard(order.action.machine)
-        if (held := self._held_back(order)) is not None:
-            tools.ledger.give_back(order.action.machine)
-            tools.journal.disposed([held])
-            return
-        ending = Ending(Outcome.CANCELLED)
-        try:
-            until_s = tools.clock.elapsed_s() + self._options.deadline_s
-            ending = await DOINGS[order.action.kind].flow(order, tools, until_s=until_s)
-        except Exception as error:  # noqa: BLE001 - one defect must not end the others' work
-            ending = self._contained(order, error)
-        finally:
-            tools.ledger.give_back(order.action.machine)
-            tools.journal.disposed([self._executed(waiting, ending)])
-
-    def _executed(self, waiting: Waiting, ending: Ending) -> Disposed:
-        return Disposed(
-            order=waiting.order,
-            disposition=Disposition.EXECUTED,
-            outcome=ending.outcome,
-            detail=ending.detail,
-            cycle=self._cycle,
-            seconds=self._tools.clock.elapsed_s() - waiting.since_s,
-        )
-
-    def _contained(self, order: Order, error: Exception) -> Ending:
-        """A defect of ours, or a move that the table does not have."""
-        tools, why = self._tools, f"{type(error).__name__}: {error}"
-        tools.journal.noticed(
-            Event.WORKER_FAILED,
-            reason=order.action.kind.value,
-            machine=order.action.machine,
-            why=why,
-        )
-        with contextlib.suppress(MainstayError):
-            failed(in_hand(order), tools, why, Reaction(Outcome.TRANSITION_ERROR, hardware=False))
-        return Ending(Outcome.TRANSITION_ERROR, why)
-
-
-def _is_repeated(waiting: Action, planned: Action | None) -> bool:
-    """Whether a plan wants the same; how long workloads have to leave makes no other action."""
-    return planned is not None and (
-        (waiting.kind, waiting.cluster, waiting.need)
-        == (planned.kind, planned.cluster, planned.need)
-    )
-
-
-def _moved_on(order: Order, tools: Tools) -> str:
-    """Why the machine is no longer where the plan saw it; nothing where that cannot be told."""
-    try:
-        state = tools.inventory.machine(order.action.machine).state
-    except MainstayError:
-        return ""
-    wanted = DOINGS[order.action.kind].starts_in
-    return "" if state is wanted else f"the machine is {state}, not {wanted}"
+    def _let_go(self, order: Order, why: Objection) -> Disposed:
+        return let_go(order, why, cycle=self._cycle)

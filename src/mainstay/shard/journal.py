@@ -4,12 +4,14 @@ Lives on the event loop, and nothing here waits.
 """
 
 import dataclasses
+import heapq
+import itertools
 import logging
 import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
@@ -20,11 +22,11 @@ from mainstay.shard.admitted import HeldAs
 from mainstay.shard.audit.log import Content
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.metrics import ShardMetrics
-from mainstay.shard.orders import Disposed
+from mainstay.shard.orders import Disposed, Told
 from mainstay.shard.outcomes import BENIGN, Disposition
 
 KEPT: Final = 1_000
-"""So many records are kept for whoever asks what was done."""
+"""So many records of each are kept for whoever asks: of what was executed, and of what was not."""
 
 LINES_MAX: Final = 20
 """Most log lines about one event in LINES_WINDOW_S; the rest is told as a number."""
@@ -51,13 +53,6 @@ class Lines(Protocol):
         """Have a line written soon. Never waits."""
 
 
-class Told(NamedTuple):
-    """A record and when it was made."""
-
-    at_s: float
-    disposed: Disposed
-
-
 class ShardJournal:
     """The journal of a running shard."""
 
@@ -74,7 +69,9 @@ class ShardJournal:
         self._policy = dataclasses.asdict(policy)
         self._held = _Held()
         self._counted: Mapping[HeldAs, int] = {}
-        self._recent: deque[Told] = deque(maxlen=KEPT)
+        self._numbers = itertools.count()
+        self._executed: deque[tuple[int, Told]] = deque(maxlen=KEPT)
+        self._not_executed: deque[tuple[int, Told]] = deque(maxlen=KEPT)
 
     def disposed(self, records: Iterable[Disposed]) -> None:
         """What became of orders."""
@@ -109,7 +106,11 @@ class ShardJournal:
 
     def recent(self) -> Sequence[Told]:
         """The last records, oldest first; an order that is held again and again is there once."""
-        return tuple(self._recent)
+        return tuple(told for _, told in heapq.merge(self._executed, self._not_executed))
+
+    def executed(self) -> Sequence[Told]:
+        """The last that were executed, oldest first."""
+        return tuple(told for _, told in self._executed)
 
     def observe(self) -> None:
         """Show how the audit log stands."""
@@ -118,7 +119,9 @@ class ShardJournal:
             self._metrics.observe_audit(waiting=len(audit), written=audit.written, lost=audit.lost)
 
     def _write_down(self, now: float, record: Disposed) -> None:
-        self._recent.append(Told(now, record))
+        is_executed = record.disposition is Disposition.EXECUTED
+        kept = self._executed if is_executed else self._not_executed
+        kept.append((next(self._numbers), Told(now, record)))
         if self._audit is not None:
             self._audit.append(partial(action_content, now, record, self._policy))
         if record.outcome is not None and record.outcome not in BENIGN:

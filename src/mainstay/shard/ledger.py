@@ -15,6 +15,7 @@ class Ledger:
         self._clock = clock
         self._held: set[MachineId] = set()
         self._touched: dict[MachineId, float] = {}
+        self._news: set[MachineId] = set()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -41,11 +42,17 @@ class Ledger:
     def touch(self, machine: MachineId) -> None:
         """We wrote to this machine just now."""
         self._touched[machine] = self._clock.elapsed_s()
+        self._news.add(machine)
 
     def touched_since(self, at_s: float) -> frozenset[MachineId]:
         """In hand now, or written to by us at or after this time."""
         later = {machine for machine, when in self._touched.items() if when >= at_s}
         return frozenset(self._held | later)
+
+    def news(self) -> frozenset[MachineId]:
+        """In hand now, or written to by us since this was last asked for, whatever is forgotten."""
+        news, self._news = self._news, set()
+        return frozenset(self._held | news)
 
     def forget_before(self, at_s: float) -> None:
         """No list that was asked for before this time is still to come."""

@@ -126,6 +126,11 @@ OWN: Final = (
     MetricRow("actuation_paused", G, "1: nothing is executed."),
     MetricRow("shadowing", G, "1: what would be executed is told and not done."),
     MetricRow("acting", G, "0: this shard was fenced and acts no more."),
+    MetricRow(
+        "providers_stopped",
+        G,
+        "Providers through which nothing is done, since they refused a call as fenced.",
+    ),
     MetricRow("ready", G, "1: every provider was looked at once."),
     MetricRow(
         "providers_awaited",

@@ -40,6 +40,7 @@ class Standing:
     acting: bool = True
     ready: bool = False
     unlisted: int = 0
+    stopped_providers: int = 0
     epoch: int = 0
     queue_depth: Mapping[str, int]
     in_flight: Mapping[str, int]
@@ -139,6 +140,7 @@ class ShardMetrics:
             "acting": standing.acting,
             "ready": standing.ready,
             "providers_awaited": standing.unlisted,
+            "providers_stopped": standing.stopped_providers,
             "epoch": standing.epoch,
         }
         for name, value in plain.items():

@@ -1,6 +1,7 @@
 """An action on its way from the plan to a provider, and what is written down about it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.need import Need
@@ -54,3 +55,10 @@ class Disposed:
 
     seconds: float = 0.0
     """How long it was in our hands."""
+
+
+class Told(NamedTuple):
+    """A record and when it was made."""
+
+    at_s: float
+    disposed: Disposed

@@ -79,8 +79,18 @@ class Clusters(Protocol):
         in time. Rejected: the cluster says that it cannot.
         """
 
-    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
-        """Tell the machine's cluster that it will be drained; whether anybody is there to hear."""
+    def reclaim(
+        self,
+        machine: Machine,
+        *,
+        grace_s: int,
+        unheard_grace_s: int,
+        preemptor_priority: int | None,
+    ) -> bool:
+        """Tell the machine's cluster that it will be drained; whether anybody is there to hear.
+
+        Then it has the one grace, else the other. Nobody may need it, or somebody take it.
+        """
 
     def tell(self, cluster: ClusterId, machine: Machine) -> None:
         """Tell a cluster how a machine stands that is or was its own; lost if nobody is there."""

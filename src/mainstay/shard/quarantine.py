@@ -2,7 +2,8 @@
 
 A cluster whose whole demand is gone from one moment to the next is more often a broken reporter
 than an empty cluster. Such a roll-up is held: the demand before it stays until enough of them in a
-row say the same. One that asks for enough is believed at once and ends the wait.
+row say the same, with time between them. One that asks for enough is believed at once and ends
+the wait.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,12 +32,17 @@ class QuarantineRule:
     confirmations: int = 3
     """So many suspicious roll-ups in a row are believed."""
 
+    interval_s: float = 5.0
+    """One that comes sooner after the last that counted is held and does not count."""
+
     def __post_init__(self) -> None:
         for name in ("rows_min", "confirmations"):
             if getattr(self, name) < 1:
                 raise Rejected(f"{name} must be at least 1: {getattr(self, name)}")
         if not 0 <= self.keep_fraction <= 1:
             raise Rejected(f"keep_fraction must be between 0 and 1: {self.keep_fraction}")
+        if self.interval_s < 0:
+            raise Rejected(f"interval_s must not be below 0: {self.interval_s:g}")
 
 
 QUARANTINE: Final = QuarantineRule()
@@ -81,13 +87,21 @@ BELIEVED: Final = Judged()
 
 
 def judge(
-    baseline: Baseline, needs: Sequence[Need], in_a_row: int, rule: QuarantineRule = QUARANTINE
+    baseline: Baseline,
+    needs: Sequence[Need],
+    in_a_row: int,
+    rule: QuarantineRule = QUARANTINE,
+    *,
+    counts: bool = True,
 ) -> Judged:
-    """Whether to believe a roll-up, when so many before it have been held in a row."""
+    """Whether to believe a roll-up, when so many before it have been held in a row. One that comes
+    too soon does not count: it is believed only if it is not suspicious.
+    """
     found = suspicion(baseline, needs, rule)
-    if found is None or in_a_row + 1 >= rule.confirmations:
+    confirmed = in_a_row + counts
+    if found is None or confirmed >= rule.confirmations:
         return BELIEVED
-    return Judged(found, in_a_row + 1)
+    return Judged(found, confirmed)
 
 
 def suspicion(

@@ -9,13 +9,17 @@ under:
 4. its provider does not answer: `unreachable`
 5. an acquisition or a preempt while the machines of a provider are not known again: `unlisted`
 6. a bootstrap for a cluster that has just failed to answer one: `back_off`
-7. a reclaim above its cluster's share of this cycle: `cap`
-8. more than may be begun in one cycle: `limit`
-9. more than its provider's queue can take: `queue_full`
+7. a preempt of a machine while one like it drains, and its provider does not say for whom:
+   `draining`
+8. a reclaim above its cluster's share of this cycle: `cap`
+9. more than may be begun in one cycle: `limit`
+10. more than its provider's queue can take: `queue_full`
 
-What 1 to 6 hold back takes no place in 7 and 8. So under a pause there is nothing to limit, and no
+What 1 to 7 hold back takes no place in 8 and 9. So under a pause there is nothing to limit, and no
 cycle follows another because of it. Pure: the same plan and restrictions give the same answer.
 """
+
+from collections import Counter
 
 import numpy as np
 
@@ -69,6 +73,7 @@ def admit(plan: Plan, *, cycle: int, restrictions: Restrictions) -> Admitted:
     rule = np.full(len(actions), Rule.NONE, dtype=np.uint8)
     _stand(rule, view, restrictions)
     _defer(rule, view, restrictions)
+    _await_drains(rule, view, restrictions)
     _cap(rule, view, restrictions)
     _limit(rule, view, restrictions, cycle)
     _fit(rule, view, restrictions, cycle)
@@ -113,6 +118,20 @@ def _defer(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:
     if restrictions.backed_off:
         waits = view.is_kind(ActionKind.BOOTSTRAP) & view.asked_by(restrictions.backed_off)
         rule[waits & (rule == Rule.NONE)] = Rule.BACKED_OFF
+
+
+def _await_drains(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:
+    """As many preempts of each shape class as machines of it drain for nobody knows whom: those
+    may drain for these very needs, and will serve them as well as the victims would.
+    """
+    preempts = np.flatnonzero((rule == Rule.NONE) & view.is_kind(ActionKind.PREEMPT))
+    if not len(preempts) or not restrictions.silent_on_drains:
+        return
+    left = Counter(view.drains_for_nobody_knows_whom(restrictions.silent_on_drains))
+    for at, shape in zip(preempts.tolist(), view.shape[preempts].tolist(), strict=True):
+        if left[shape] > 0:
+            left[shape] -= 1
+            rule[at] = Rule.DRAINING
 
 
 def _cap(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:

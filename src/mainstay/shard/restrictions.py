@@ -79,6 +79,9 @@ class Restrictions:
     serve what would be bought. Empty once they are.
     """
 
+    silent_on_drains: frozenset[str] = frozenset()
+    """Providers that do not say what a machine is drained for."""
+
     reclaimed: Mapping[ClusterId, int] = field(default_factory=dict)
     """Reclaims that the cap has let through already since the last tick: a wake-up gets the rest.
     """

@@ -37,6 +37,7 @@ from mainstay.shard.demand import Applied
 from mainstay.shard.events import Event
 from mainstay.shard.facts import SessionFacts
 from mainstay.shard.ports import Journal
+from mainstay.shard.talk.drains import Drains
 from mainstay.shard.talk.hints import HINT_INTERVAL_S, HintMemory
 from mainstay.shard.talk.node_states import node_state
 from mainstay.shard.talk.outbox import Outbox
@@ -114,6 +115,7 @@ class Sessions:
         self.options = options or SessionOptions()
         self._tools = tools
         self._hints = HintMemory(interval_s=self.options.hint_interval_s)
+        self._drains = Drains(tools.clock)
         self._sessions: dict[ClusterId, Session] = {}
         self._asks: dict[str, _Ask] = {}
         self._readers = asyncio.Semaphore(self.options.readers)
@@ -144,20 +146,34 @@ class Sessions:
             if cluster in self._sessions:
                 self._sessions[cluster].outbox.withdraw(frame)
 
-    def reclaim(self, machine: Machine, *, grace_s: int, preemptor_priority: int) -> bool:
-        """Tell the machine's cluster that it will be drained; whether anybody is there to hear."""
+    def reclaim(
+        self,
+        machine: Machine,
+        *,
+        grace_s: int,
+        unheard_grace_s: int,
+        preemptor_priority: int | None,
+    ) -> bool:
+        """Tell the machine's cluster that it will be drained; whether anybody is there to hear.
+
+        Whoever connects later, or has not done what was said, is told with the machine's state.
+        """
         session = self._sessions.get(machine.cluster) if machine.cluster else None
-        if session is None:
-            return False
-        nodes = (machine.id,)
-        session.say(ReclaimTold(self._new_name(), nodes, grace_s, preemptor_priority))
-        return True
+        told = ReclaimTold(self._new_name(), (machine.id,), grace_s, preemptor_priority or 0)
+        heard = session is not None and session.say(told)
+        self._drains.begin(
+            machine.id,
+            grace_s=grace_s if heard else unheard_grace_s,
+            preemptor_priority=preemptor_priority,
+        )
+        return heard
 
     def tell(self, cluster: ClusterId, machine: Machine) -> None:
         """Tell a cluster how a machine stands that is or was its own; lost if nobody is there."""
+        self._drains.seen(machine)
         session = self._sessions.get(cluster)
         if session is not None and machine.state is not State.DELETING:  # operators misread it
-            session.say(node_state(cluster, machine))
+            session.say(node_state(cluster, machine, self._drains.of(machine)))
 
     def replay(self, cluster: ClusterId) -> None:
         """Tell a cluster again how all its machines stand."""
@@ -291,7 +307,7 @@ class Sessions:
     def _states(self, cluster: ClusterId) -> Iterator[NodeState]:
         """Of all its machines; they are looked for when the first is to be said, not before."""
         for machine in self._tools.machines_of(cluster):
-            yield node_state(cluster, machine)
+            yield node_state(cluster, machine, self._drains.of(machine))
 
     def _answered(self, session: Session, frame: BootstrapAnswer) -> None:
         ask = self._asks.get(frame.request)

@@ -4,47 +4,20 @@ stop. Nothing outside can hold it up, and a cycle that fails does not end it.
 
 import asyncio
 import dataclasses
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from enum import Enum
 from typing import Any
 
-from mainstay.engine.audit import differences
 from mainstay.engine.plan import Memory
-from mainstay.engine.policy import Policy
-from mainstay.model.action import ActionKind
-from mainstay.model.ids import ClusterId, MachineId
-from mainstay.model.state import TRANSITIONAL, State
-from mainstay.shard.cycle import Carried, Cycled, Parts, Thought, cycle
+from mainstay.model.state import TRANSITIONAL
+from mainstay.shard.cycle import cycle
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Published
-from mainstay.shard.orders import Order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardOptions:
-    """How often."""
-
-    cycle_interval_s: float = 10.0
-    """Between ticks."""
-
-    settle_s: float = 0.02
-    """After a wake-up: what else arrives meanwhile is of the same cycle."""
-
-    look_s: float = 1.0
-    """How long a tick waits for lists of what changed; a wake-up waits for none."""
-
-    peek_interval_s: float = 1.0
-    """How often to look for the end of steps while there are any; a change wakes the loop."""
-
-    audit_every: int = 60
-    """Cycles between full passes that must agree with the plan; 0: never."""
-
-    first_list_s: float = 130.0
-    """How long the first cycle waits for the first lists."""
-
-    policy: Policy = field(default_factory=Policy)
+from mainstay.shard.pace import ShardOptions
+from mainstay.shard.parts import Parts
+from mainstay.shard.selfcheck import SelfCheck
+from mainstay.shard.spent import SpentThisTick
+from mainstay.shard.thought import Carried, Cycled
 
 
 class Cause(Enum):
@@ -85,11 +58,9 @@ class Shard:
         self._woken = asyncio.Event()
         self._demanded_s: float | None = None
         self._carried = Carried(memory=Memory.empty())
-        self._reclaimed: dict[MachineId, ClusterId] = {}
-        """Ordered since the last tick, each from its cluster."""
-
+        self._spent = SpentThisTick(parts.inventory)
+        self._selfcheck = SelfCheck(self._options.audit_every, parts.aside, parts.journal)
         self._cycles = 0
-        self._audit: asyncio.Task[None] | None = None
         self.published: Published | None = None
 
     def wake(self) -> None:
@@ -104,15 +75,13 @@ class Shard:
         self.wake()
 
     async def run(self) -> None:
-        """Cycle until cancelled. The first one waits for the first list of every provider, or for
-        its failure.
-        """
+        """Cycle until cancelled, as soon as there are machines to decide on."""
         parts, tick_s = self._parts, self._options.cycle_interval_s
         async with asyncio.TaskGroup() as tasks:
             runs = (parts.reconciler.run, parts.executor.run, parts.overdue.run, *self._beside)
             for each in runs:
                 tasks.create_task(each())
-            await parts.reconciler.wait_first(patience_s=self._options.first_list_s)
+            await self._first_lists(tasks)
             next_s = parts.clock.elapsed_s()
             while True:
                 cause = await self._cause(next_s)
@@ -122,6 +91,21 @@ class Shard:
                     next_s = max(next_s + tick_s, parts.clock.elapsed_s())
                 await self.step(cause, tasks=tasks)
 
+    async def _first_lists(self, tasks: asyncio.TaskGroup) -> None:
+        """Wait until every provider was listed or has failed; where one was listed, not for long.
+
+        Whoever hangs holds up nobody. What it has is not bought again meanwhile: see `Awaited`.
+        """
+        reconciler, options = self._parts.reconciler, self._options
+        patience_s = options.first_list_s
+        if not await reconciler.wait_first(patience_s=patience_s, others_s=options.other_lists_s):
+            tasks.create_task(self._later_lists())
+
+    async def _later_lists(self) -> None:
+        """Decide again when whoever was not waited for has answered or failed."""
+        await self._parts.reconciler.wait_first(patience_s=self._options.first_list_s)
+        self.wake()
+
     async def step(
         self, cause: Cause = Cause.TICK, *, tasks: asyncio.TaskGroup | None = None
     ) -> None:
@@ -129,12 +113,12 @@ class Shard:
         self._cycles += 1
         self._woken.clear()
         if cause is Cause.TICK:
-            self._reclaimed.clear()
+            self._spent.tick()
         demanded_s, self._demanded_s = self._demanded_s, None
         try:
             cycled = await cycle(
                 self._parts,
-                dataclasses.replace(self._carried, reclaimed=self._spent()),
+                dataclasses.replace(self._carried, reclaimed=self._spent.spent()),
                 number=self._cycles,
                 policy=self._options.policy,
                 look_s=self._options.look_s if cause is Cause.TICK else 0.0,
@@ -147,13 +131,13 @@ class Shard:
             return
         if cycled.thought.admitted.again and cycled.offered.accepted:
             self.wake()
-        if tasks is not None and self._is_audit_due():
-            self._audit = tasks.create_task(self._check(cycled.thought))
+        if tasks is not None:
+            self._selfcheck.begin_if_due(cycled.thought, tasks)
 
     def _remember(self, cycled: Cycled) -> None:
         thought = cycled.thought
         self._carried = Carried(memory=thought.plan.memory, figures=thought.figures)
-        self._reclaimed |= reclaims(thought.admitted.orders)
+        self._spent.ordered(thought.admitted.orders)
         self.published = cycled.published
 
     def _forget(self, defect: Exception) -> None:
@@ -182,7 +166,7 @@ class Shard:
     def _is_busy(self) -> bool:
         """Whether a step is under way whose end can be seen cheaply."""
         found = self._parts.inventory.snapshot().by_state.keys() & TRANSITIONAL
-        return bool(found) and self._parts.reconciler.incremental
+        return bool(found) and self._parts.reconciler.heard.incremental
 
     async def _has_news(self) -> bool:
         """Look without deciding; whether there is something to decide."""
@@ -192,41 +176,3 @@ class Shard:
             self._forget(error)
             return True
         return looked.wrote or self._woken.is_set()
-
-    def _spent(self) -> Counter[ClusterId]:
-        """Reclaims of each cluster that were begun since the last tick.
-
-        The cap is on what a tick may take, however often we wake. What only waits for its turn is
-        not spent: the next plan repeats it, or it is let go.
-        """
-        inventory = self._parts.inventory
-        return Counter(
-            cluster
-            for machine, cluster in self._reclaimed.items()
-            if machine not in inventory or inventory.machine(machine).state is not State.CONFIGURED
-        )
-
-    def _is_audit_due(self) -> bool:
-        every = self._options.audit_every
-        running = self._audit is not None and not self._audit.done()
-        return bool(every) and self._cycles % every == 0 and not running
-
-    async def _check(self, thought: Thought) -> None:
-        """Decide again with nothing carried over, beside the loop; a difference is a defect."""
-        given, plan, journal = thought.given, thought.plan, self._parts.journal
-        try:
-            found = await self._parts.aside(lambda: differences(plan, given.memory, given.now_s))
-        except Exception as error:  # noqa: BLE001 - who only checks must not end the loop
-            found = (f"the full pass failed: {type(error).__name__}: {error}",)
-        for difference in found:
-            journal.noticed(Event.AUDIT_DIFFERED, cycle=given.cycle, difference=difference)
-
-
-def reclaims(orders: Iterable[Order]) -> dict[MachineId, ClusterId]:
-    """The machines that are to be reclaimed, each from its cluster."""
-    actions = (order.action for order in orders)
-    return {
-        action.machine: action.cluster
-        for action in actions
-        if action.kind is ActionKind.RECLAIM and action.cluster
-    }

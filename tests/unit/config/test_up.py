@@ -20,6 +20,9 @@ def test_a_fleet_within_the_limits_is_accepted(fleet: int) -> None:
         ({"fleet": 29}, "up.fleet must be 30 to 1000000"),
         ({"fleet": 1_000_001}, "up.fleet must be 30 to 1000000"),
         ({"seed": -1}, "up.seed must not be negative"),
+        ({"page": "8700"}, "up.page must be HOST:PORT"),
+        ({"page": "127.0.0.1:0"}, "up.page must be HOST:PORT, the port 1 to"),
+        ({"page_cert": "page.crt"}, "up.page_cert and up.page_key belong together"),
         ({"cycle_interval_s": 0.0}, "up.cycle_interval_s must be 0.1 to 3600"),
     ],
 )

@@ -30,6 +30,7 @@ from mainstay.model.need import Need
 from mainstay.model.rollup import LIMITS, accept
 from mainstay.model.state import State
 from mainstay.session.client import ANSWERS_MAX, ClientTools, SessionClient
+from mainstay.shard.hands.backoff import QUESTIONS_MAX
 from mainstay.wire.session_frames import (
     Kind,
     cluster_frame_from_wire,
@@ -453,8 +454,26 @@ class TestReconnect:
             answers = [frame for frame in lab.shard.stream.talk if not isinstance(frame, Hello)]
             assert len(answers) == ANSWERS_MAX
             assert answers[-1] == BootstrapAnswer(f"r-{count - 1}", BLOB)
+            assert lab.client.facts().answers_lost == 10
 
         in_lab(scenario, before=before)
+
+    def test_of_all_that_a_shard_asks_at_once_every_answer_is_said(self) -> None:
+        """Also when they come at the same moment, faster than they can be written."""
+
+        async def scenario(lab: Lab) -> None:
+            asked = [f"r-{number}" for number in range(QUESTIONS_MAX)]
+            together = asyncio.Event()
+            lab.hands.gate = together.wait
+            lab.shard.stream.say(*[BootstrapAsked(name, WEB) for name in asked])
+            await settle(QUESTIONS_MAX)
+            together.set()
+            await settle(QUESTIONS_MAX)
+            said = [each for each in lab.shard.stream.talk if isinstance(each, BootstrapAnswer)]
+            assert sorted(each.request for each in said) == sorted(asked)
+            assert lab.client.facts().answers_lost == 0
+
+        in_lab(scenario)
 
     def test_cancelling_it_ends_the_handlers_too(self) -> None:
         ended: list[str] = []

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import virtual_loop
 from builders import a_machine, a_need, a_need_profile
@@ -13,11 +13,12 @@ from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.state import State
-from mainstay.processes.shard import attributed
+from mainstay.processes.shard_records import attributed
 from mainstay.shard.audit.attribution import AttributionLog, lines
 from mainstay.shard.events import Event
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed
+from mainstay.shard.thought import Cycled
 from whole_shard import Journal as ShardsJournal
 
 AnswerT = TypeVar("AnswerT")
@@ -107,3 +108,29 @@ def test_it_is_off_unless_asked_for_and_then_costs_nothing(tmp_path: Path) -> No
 
     virtual_loop.run(scenario())
     assert list(tmp_path.iterdir()) == []
+
+
+class Watched:
+    """A cycle that notes what of it is looked at."""
+
+    def __init__(self) -> None:
+        self.looked_at: list[str] = []
+
+    def __getattr__(self, name: str) -> object:
+        self.looked_at.append(name)
+        return self
+
+
+def test_while_it_is_off_no_cycle_is_looked_at(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for config, looked_at in (
+            (ShardConfig(), []),
+            (ShardConfig(attribution_log=True, data_dir=str(tmp_path)), ["published"]),
+        ):
+            cycled = Watched()
+            attributed(config, tmp_path, ShardsJournal(ShardMetrics(), config)).seen(
+                cast("Cycled", cycled)
+            )
+            assert cycled.looked_at == looked_at
+
+    virtual_loop.run(scenario())

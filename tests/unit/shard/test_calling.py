@@ -81,7 +81,7 @@ def a_line(*, epoch: int = 7) -> Line:
 
 class TestAttempts:
     @pytest.mark.parametrize(
-        ("until_s", "attempts"), [(0.0, 1), (0.19, 1), (0.2, 2), (0.59, 2), (3.1, 5), (30.0, 10)]
+        ("until_s", "attempts"), [(0.1, 1), (0.2, 1), (0.21, 2), (0.59, 2), (3.1, 5), (30.0, 10)]
     )
     def test_no_attempt_begins_after_the_deadline_but_the_first_always_does(
         self, until_s: float, attempts: int
@@ -92,7 +92,7 @@ class TestAttempts:
             with pytest.raises(Unavailable, match="no route"):
                 await line.caller.create(CREATE, until_s=until_s)
             assert len(line.link.calls) == attempts
-            assert LoopClock().elapsed_s() <= max(until_s, 0.0)
+            assert LoopClock().elapsed_s() <= until_s
 
         in_time(scenario)
 
@@ -162,11 +162,12 @@ class TestAttempts:
             link = a_link(State.IDLE)
             link.will(Call.DELETE, *[1000.0] * 10)
             world = await carried_out(hands(link), an_order(ActionKind.DELETE))
-            assert world.machine().last_error == (
-                "delete: provider metal did not answer within 10 s"
+            assert world.machine().last_error.startswith(
+                "delete: provider metal did not answer within "
             )
             assert world.journal.outcomes() == [Outcome.PROVIDER_ERROR]
-            assert world.journal.records[0].seconds <= 30.0 + 10.0
+            assert world.journal.records[0].seconds == pytest.approx(30.0)
+            assert len(link.calls) == 3
 
         in_time(scenario)
 

@@ -24,6 +24,7 @@ WEB: Final = ClusterId("web")
 BATCH: Final = ClusterId("batch")
 METAL: Final = Barred(sources=frozenset({"metal"}))
 
+ROLLUP_EVERY_S: Final = 10.0
 ACCEPTED, UNCHANGED, HELD = Applied.ACCEPTED, Applied.UNCHANGED, Applied.HELD
 
 
@@ -43,7 +44,12 @@ class Book:
         self.book = DemandBook(self.clock, self.journal, rule or QuarantineRule())
 
     def told(self, *counts: int) -> list[Applied]:
-        return [self.book.apply(WEB, rows(count)) for count in counts]
+        """At the pace at which clusters roll up."""
+        return [self.applied(rows(count)) for count in counts]
+
+    def applied(self, needs: list[Need], *, after_s: float = ROLLUP_EVERY_S) -> Applied:
+        self.clock.advance(after_s)
+        return self.book.apply(WEB, needs)
 
     @property
     def rows(self) -> int:
@@ -94,7 +100,7 @@ class TestQuarantine:
         assert world.told(20, 0, 0, 20, 0, 0) == [ACCEPTED, HELD, HELD, UNCHANGED, HELD, HELD]
 
     def test_rows_without_their_amounts_are_held_like_no_rows(self, world: Book) -> None:
-        answers = [world.book.apply(WEB, rows(20, cpu=cpu)) for cpu in (1000, 99, 99, 99, 1000)]
+        answers = [world.applied(rows(20, cpu=cpu)) for cpu in (1000, 99, 99, 99, 1000)]
 
         assert answers == [ACCEPTED, HELD, HELD, ACCEPTED, ACCEPTED]
 
@@ -111,13 +117,16 @@ class TestQuarantine:
         assert world.told(0) == [ACCEPTED]
 
     def test_what_is_held_is_told_and_shown_until_it_ends(self, world: Book) -> None:
-        world.told(20, 0)
-        world.clock.advance(10)
-        world.told(1)
+        world.told(20, 0, 1)
 
         assert world.book.held == {
             WEB: HeldRollup(
-                suspicion=Suspicion.ROWS, in_a_row=2, rows=1, rows_believed=20, since_s=100.0
+                suspicion=Suspicion.ROWS,
+                in_a_row=2,
+                rows=1,
+                rows_believed=20,
+                since_s=120.0,
+                counted_at_s=130.0,
             )
         }
         told = world.journal.of(Event.ROLLUP_HELD)
@@ -126,6 +135,15 @@ class TestQuarantine:
 
         world.told(0)
         assert world.book.held == {}
+
+    def test_one_that_comes_too_soon_after_the_last_that_counted_does_not_count(
+        self, world: Book
+    ) -> None:
+        assert world.told(20, 0) == [ACCEPTED, HELD]
+        assert [world.applied([], after_s=1.0) for _ in range(4)] == [HELD] * 4
+        assert len(world.journal.of(Event.ROLLUP_HELD)) == 1
+        assert world.applied([], after_s=1.0) is HELD
+        assert world.applied([], after_s=5.0) is ACCEPTED
 
     def test_it_can_be_switched_off(self) -> None:
         assert Book(QuarantineRule(enabled=False)).told(20, 0) == [ACCEPTED, ACCEPTED]

@@ -56,10 +56,10 @@ class TestTelling:
 
         in_time(scenario)
 
-    def test_a_voluntary_reclaim_carries_priority_0_and_the_grace_of_the_plan(self) -> None:
+    def test_a_voluntary_reclaim_carries_no_priority_and_the_grace_of_the_plan(self) -> None:
         async def scenario() -> None:
             world = await carried_out(hands(a_serving()), RECLAIM)
-            assert world.clusters.reclaims == [(M, State.CONFIGURED, 600, 0)]
+            assert world.clusters.reclaims == [(M, State.CONFIGURED, 600, None)]
             assert graces(world) == [600]
 
         in_time(scenario)

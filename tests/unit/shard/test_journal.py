@@ -170,6 +170,21 @@ class TestDisposed:
         assert (len(kept), machines[0], machines[-1]) == (KEPT, "m-5", f"m-{KEPT + 4}")
         assert kept[0].at_s == 1_000.0
 
+    def test_what_is_held_back_does_not_push_out_what_was_executed(self) -> None:
+        desk = Desk()
+
+        desk.journal.disposed([disposed(D.EXECUTED, Outcome.SUCCESS, machine="done")])
+        desk.journal.disposed(
+            [disposed(D.CAPPED, machine=f"m-{n}", reason="cap") for n in range(KEPT + 5)]
+        )
+        desk.journal.disposed([disposed(D.EXECUTED, Outcome.SUCCESS, machine="last")])
+
+        machines = [told.disposed.order.action.machine for told in desk.journal.recent()]
+        assert (machines[0], machines[1], machines[-1]) == ("done", "m-5", "last")
+        assert len(machines) == KEPT + 2
+        executed = [told.disposed.order.action.machine for told in desk.journal.executed()]
+        assert executed == ["done", "last"]
+
     def test_without_an_audit_log_the_rest_goes_on(self) -> None:
         desk = Desk(audited=False)
 

@@ -18,9 +18,10 @@ from mainstay.model.charges import ChargeMark
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
+from mainstay.model.money_views import MoneyQuery
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
-from mainstay.model.views import ActionQuery, MoneyQuery, MoneyRow, Stamp, SummaryQuery
+from mainstay.model.views import ActionQuery, MoneyRow, Stamp, SummaryQuery
 from mainstay.shard.answers.money import NOBODY, facts_of, money_rows, whole
 from mainstay.shard.answers.rows import action_rows
 from mainstay.shard.datadir import DataDir
@@ -28,7 +29,7 @@ from mainstay.shard.journal import action_content
 from mainstay.shard.money.account import WASTE
 from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.money.risk import at_risk, at_risk_of
-from mainstay.shard.orders import Disposed, Order
+from mainstay.shard.orders import Disposed, Order, Told
 from mainstay.shard.outcomes import Disposition
 from virtual_loop import run
 
@@ -295,7 +296,7 @@ class TestDrains:
     def test_the_rows_of_actions_say_it_too(self) -> None:
         told = [self.drained(ActionKind.RECLAIM, 32.0), self.drained(ActionKind.DELETE, 0.0),
                 self.drained(ActionKind.PREEMPT, math.inf)]  # fmt: skip
-        _, rows = action_rows(told, ActionQuery())
+        _, rows = action_rows([Told(0.0, each) for each in told], ActionQuery())
 
         found = {row.kind: (row.saved_per_hour, row.at_risk_dollars, row.pinned) for row in rows}
         assert found == {

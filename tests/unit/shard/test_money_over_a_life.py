@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from mainstay.model.action import ActionKind
+from mainstay.model.money_views import MoneyQuery, MoneyRows
 from mainstay.model.need import Need, NeedProfile, Operator, Requirement
 from mainstay.model.profile import INSTANCE_TYPE_KEY, CapacityType
 from mainstay.model.state import State
-from mainstay.model.views import MoneyQuery, MoneyRow, MoneyRows, Stamp
+from mainstay.model.views import MoneyRow, Stamp
 from mainstay.providers.sim.bill import SECONDS_MIN
 from mainstay.providers.sim.faults import Faults
 from mainstay.providers.sim.offers import Offer, choose, small_catalog
@@ -174,6 +175,9 @@ def test_however_the_whole_is_cut_the_parts_add_up_to_it(tmp_path: Path) -> None
                 assert everything.saving > 0
                 assert everything.unpriced == 0
                 assert every_part_is_sane(everything)
+                assert whole.assembled.live.money() is facts  # who asks at once is told the same
+                await asyncio.sleep(1)
+                assert whole.assembled.live.money().at_s == facts.at_s + 1
 
     run(life())
 

@@ -82,21 +82,78 @@ class TestDeadline:
 
         in_time(scenario)
 
-    @pytest.mark.parametrize(
-        ("error", "said"),
-        [(Unavailable("no route"), "no route"), (UnknownMachine("gone"), "gone")],
-    )
-    def test_one_that_cannot_be_asked_for_is_failed_too_and_blamed_on_nobody(
-        self, error: Exception, said: str
-    ) -> None:
+    def test_one_that_its_provider_does_not_know_is_failed_too_and_blamed_on_nobody(self) -> None:
         async def scenario() -> None:
             link = a_stuck(State.CREATING)
-            link.will(Call.GET, error)
+            link.will(Call.GET, UnknownMachine("gone"))
             world = hands(link)
             await watched(world, 1800)
             assert world.machine().state is State.FAILED
-            assert said in world.machine().last_error
+            assert "gone" in world.machine().last_error
             assert world.failures.bad == []
+
+        in_time(scenario)
+
+    def test_one_that_cannot_be_asked_for_is_asked_for_again(self) -> None:
+        async def scenario() -> None:
+            link = a_stuck(State.CREATING)
+            link.will(Call.GET, *[Unavailable("no route")] * 10)
+            world = hands(link)
+
+            def is_done(now_s: float) -> None:
+                if now_s == 1850:
+                    assert len(link.gets) == 5
+                    link.finish()
+
+            await watched(world, 1800 + 110, at=is_done)
+            assert world.machine().state is State.IDLE
+
+        in_time(scenario)
+
+    def test_a_provider_that_lists_and_answers_nothing_else_does_not_keep_it_for_ever(self) -> None:
+        async def scenario() -> None:
+            link = a_stuck(State.CREATING)
+            link.will(Call.GET, *[Unavailable("no route")] * 100)
+            world = hands(link)
+
+            def is_patient(now_s: float) -> None:
+                if now_s == 1800 + 290:
+                    assert world.machine().state is State.CREATING
+
+            await watched(world, 1800 + 310, at=is_patient)
+            assert world.machine().state is State.FAILED
+            assert "no route" in world.machine().last_error
+
+        in_time(scenario)
+
+    def test_time_in_which_its_provider_does_not_answer_does_not_count(self) -> None:
+        async def scenario() -> None:
+            world = hands(a_stuck(State.CREATING))
+            overdue, away = Overdue(world.tools, world.links), frozenset({"metal"})
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(overdue.run())
+                for now_s in range(0, 3_000, 10):
+                    silent = away if 1_000 <= now_s < 2_100 else frozenset[str]()
+                    overdue.look(world.tools.inventory.snapshot(), float(now_s), silent=silent)
+                    await asyncio.sleep(EVERY_S)
+                    if now_s < 2_900:
+                        assert world.machine().state is State.CREATING
+                        assert world.link.gets == []
+                running.cancel()
+            assert world.machine().state is State.FAILED
+
+        in_time(scenario)
+
+    def test_what_was_touched_between_two_looks_counts_though_lists_need_it_no_more(self) -> None:
+        async def scenario() -> None:
+            world = hands(a_stuck(State.CREATING))
+            overdue, inventory = Overdue(world.tools, world.links), world.tools.inventory
+            overdue.look(inventory.snapshot(), 0.0)
+            world.tools.ledger.touch(M)
+            world.tools.ledger.forget_before(1e6)
+            overdue.look(inventory.snapshot(), 1_000.0)
+            overdue.look(inventory.snapshot(), 2_000.0)
+            assert overdue._late["metal"].empty()
 
         in_time(scenario)
 

@@ -375,7 +375,7 @@ class TestDomains:
                 async with running(tmp_path, providers, shard_id="a", domains=domains) as whole:
                     whole.links["sim"].hangs = True
                     await asyncio.sleep(200)
-                    assert whole.assembled.live.reconciler.ready
+                    assert whole.assembled.live.reconciler.heard.ready
                     assert await told(whole, payload) is None
 
         run(scenario())

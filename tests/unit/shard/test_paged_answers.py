@@ -24,7 +24,7 @@ from mainstay.model.views import (
     NeedRow,
     ShortfallQuery,
 )
-from mainstay.shard.orders import Disposed
+from mainstay.shard.orders import Told
 from virtual_loop import run
 
 
@@ -100,13 +100,15 @@ class Busy(FakeShard):
     """One that remembers forty actions."""
 
     @override
-    def recent(self) -> Sequence[Disposed]:
+    def recent(self) -> Sequence[Told]:
         executed, capped = super().recent()
         return [self._other(capped if place % 4 else executed, place) for place in range(40)]
 
-    def _other(self, record: Disposed, place: int) -> Disposed:
+    def _other(self, told: Told, place: int) -> Told:
+        record = told.disposed
         action = replace(record.order.action, machine=MachineId(f"m-{place}"))
-        return replace(record, order=replace(record.order, action=action), cycle=12 + place // 9)
+        order = replace(record.order, action=action)
+        return Told(told.at_s, replace(record, order=order, cycle=12 + place // 9))
 
 
 class TestActions:

@@ -44,7 +44,7 @@ class TestLooking:
             assert looked == Looked(lists=2, added=3)  # the second has nothing to say
             assert looked.wrote
             assert w.ready()
-            [facts] = w.reconciler.facts()
+            [facts] = w.reconciler.heard.facts()
             assert (facts.machines, facts.health) == (3, Health.ANSWERING)
 
         play(scenario, link_of(*fleet(3)))
@@ -156,7 +156,7 @@ class TestLooking:
             w.links["metal"].put(a_machine(price_per_hour=1.0))
             w.links["cloud"].put(a_machine(id="c-1", price_per_hour=1.0))
             assert (await w.look()).changed == 1
-            assert w.reconciler.unreachable == {"metal"}
+            assert w.reconciler.heard.unreachable == {"metal"}
             w.inventory.merge = merge  # type: ignore[method-assign]
             assert (await w.cycles(2)).changed == 1
 
@@ -171,7 +171,10 @@ class TestSeveralProviders:
             assert (await w.look()).added == 1
             assert w.inventory.source(M) == "metal"
             assert w.inventory.source(MachineId("c-2")) == "cloud"
-            assert {f.name: f.machines for f in w.reconciler.facts()} == {"metal": 1, "cloud": 2}
+            assert {f.name: f.machines for f in w.reconciler.heard.facts()} == {
+                "metal": 1,
+                "cloud": 2,
+            }
 
         play(scenario, link_of("m-1"), link_of("c-1", source="cloud"))
 
@@ -193,7 +196,7 @@ class TestSeveralProviders:
                 assert w.clock.elapsed_s() - began_s <= 10.25
             await w.cycles()
             assert len(w.inventory) == 20  # its machine is as it was last known
-            assert w.reconciler.unreachable == {"metal"}
+            assert w.reconciler.heard.unreachable == {"metal"}
             assert w.diary.count(Event.PROVIDER_LOST, "metal") == 1
             assert w.diary.count(Event.MACHINE_REMOVED) == 0
 
@@ -214,7 +217,7 @@ class TestSeveralProviders:
             link.fails = None
             await w.cycles(8)
             assert w.inventory.ids() == ["m-2", "m-3"]
-            assert w.reconciler.unreachable == frozenset()
+            assert w.reconciler.heard.unreachable == frozenset()
             assert w.diary.count(Event.PROVIDER_BACK, "metal") == 1
 
         play(scenario, link_of("m-1", "m-2"))
@@ -272,6 +275,23 @@ class TestSeveralProviders:
             scenario,
             link_of("m-1", capabilities=kind),
             link_of("m-1", source="cloud", capabilities=kind),
+        )
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_one_that_no_longer_names_it_is_not_asked_for_it_then(self, kind: Capabilities) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.links["cloud"].take_away("m-1")
+            await w.cycles(2)
+            w.links["metal"].take_away("m-1")
+            await w.cycles(4)
+            assert w.inventory.ids() == ["m-2", "m-3"]
+            assert w.links["cloud"].looked_up == []
+
+        play(
+            scenario,
+            link_of("m-1", "m-2", capabilities=kind),
+            link_of("m-1", "m-3", source="cloud", capabilities=kind),
         )
 
     def test_a_large_list_is_compared_with_the_others_by_hashes(self) -> None:
@@ -569,14 +589,14 @@ class TestInOurHands:
             w.moves.to(M, State.CONFIGURING, cluster="web")
             w.links["metal"].put(a_machine(State.CONFIGURED, price_per_hour=7.0))
             await w.cycles(3)
-            assert w.reconciler.owed == 1
+            assert w.reconciler.heard.owed == 1
             assert w.links["metal"].looked_up == []  # still in our hands
             w.ledger.give_back(M)
             await w.cycles(2)
             assert w.inventory.machine(M).price_per_hour == 7.0
             assert w.state() is State.CONFIGURED
             assert w.links["metal"].looked_up == ["m-1"]
-            assert w.reconciler.owed == 0
+            assert w.reconciler.heard.owed == 0
 
         play(scenario, FakeLink(a_machine(State.IDLE)))
 
@@ -587,13 +607,13 @@ class TestInOurHands:
             w.moves.to(M, State.CONFIGURING, cluster="web")
             w.links["metal"].put(a_machine(State.CONFIGURING))
             await w.look()
-            assert w.reconciler.owed == 1
+            assert w.reconciler.heard.owed == 1
             w.ledger.give_back(M)
             await asyncio.sleep(1)
             w.links["metal"].put(a_machine(State.CONFIGURED))
             await w.look()
             assert w.state() is State.CONFIGURED
-            assert w.reconciler.owed == 0
+            assert w.reconciler.heard.owed == 0
             assert w.links["metal"].looked_up == []
 
         play(scenario, FakeLink(a_machine(State.IDLE)))
@@ -737,7 +757,7 @@ class TestInOurHands:
             w.links["metal"].take_away("m-1")
             await w.cycles(2)
             assert w.has()
-            assert w.reconciler.owed == 1
+            assert w.reconciler.heard.owed == 1
             w.ledger.give_back(M)
             await w.cycles(2)
             assert not w.has()
@@ -782,6 +802,6 @@ class TestInOurHands:
             w.links["metal"]._there[M] = (0, a_machine(price_per_hour=-3.0))
             await w.cycles(3)
             assert w.diary.count(Event.MACHINE_REFUSED, "price") == 1
-            assert w.reconciler.owed == 0
+            assert w.reconciler.heard.owed == 0
 
         play(scenario, link_of("m-1"))

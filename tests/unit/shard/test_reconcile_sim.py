@@ -138,7 +138,7 @@ class TestAgreement:
             w.feeds["sim"].ask(full=True)
             await w.cycles(4)
             await agree(w, sim)
-            assert w.reconciler.owed == 0
+            assert w.reconciler.heard.owed == 0
 
         play(
             scenario,
@@ -260,8 +260,8 @@ class TestFaults:
             seen: set[MachineId] = set()
             for _ in range(2000):
                 await w.cycles(1)
-                seen |= set(w.reconciler.notices)
-                assert all(name in w.inventory for name in w.reconciler.notices)
+                seen |= set(w.reconciler.heard.notices)
+                assert all(name in w.inventory for name in w.reconciler.heard.notices)
                 if w.ends.failures:
                     break
             lost = {MachineId(name) for name, _ in w.ends.failures}

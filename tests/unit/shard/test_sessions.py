@@ -16,6 +16,7 @@ from mainstay.model.frames import (
     BootstrapAnswer,
     BootstrapAsked,
     CapacityHint,
+    Drain,
     Hello,
     NodeState,
     ReclaimAck,
@@ -516,7 +517,9 @@ class TestReclaim:
     def test_the_machines_cluster_is_told_by_the_id_of_the_machine(self) -> None:
         async def scenario(stage: Stage) -> None:
             async with stage.line() as line:
-                assert stage.sessions.reclaim(SERVING, grace_s=120, preemptor_priority=9)
+                assert stage.sessions.reclaim(
+                    SERVING, grace_s=120, unheard_grace_s=30, preemptor_priority=9
+                )
                 await settle()
                 told = line.heard(ReclaimTold)[0]
                 assert (told.nodes, told.grace_s, told.preemptor_priority) == (("m-1",), 120, 9)
@@ -529,8 +532,12 @@ class TestReclaim:
     def test_nobody_there_to_hear_is_told_at_once(self) -> None:
         async def scenario(stage: Stage) -> None:
             idle = a_machine(State.IDLE)
-            assert not stage.sessions.reclaim(SERVING, grace_s=30, preemptor_priority=0)
-            assert not stage.sessions.reclaim(idle, grace_s=30, preemptor_priority=0)
+            assert not stage.sessions.reclaim(
+                SERVING, grace_s=30, unheard_grace_s=30, preemptor_priority=None
+            )
+            assert not stage.sessions.reclaim(
+                idle, grace_s=30, unheard_grace_s=30, preemptor_priority=None
+            )
 
         on(Stage, scenario)
 
@@ -624,6 +631,49 @@ class TestNodeStates:
 
         on(lambda: Stage(SERVING, leaving, others), scenario)
 
+    @pytest.mark.parametrize("preemptor", [None, 0, 9])
+    @pytest.mark.parametrize(("heard", "left_s"), [(True, 120.0), (False, 30.0)])
+    def test_who_connects_during_a_drain_is_told_for_whom_it_is_and_what_is_left_of_the_grace(
+        self, preemptor: int | None, heard: bool, left_s: float
+    ) -> None:
+        """The instruction was said once, and maybe to nobody who could still act on it."""
+        leaving = a_machine(State.DRAINING, id="m-1", cluster=WEB)
+        clock = StepClock(0.0)
+
+        def tell(stage: Stage) -> None:
+            stage.sessions.reclaim(
+                SERVING, grace_s=120, unheard_grace_s=30, preemptor_priority=preemptor
+            )
+            stage.sessions.tell(WEB, leaving)
+
+        async def scenario(stage: Stage) -> None:
+            if heard:
+                async with stage.line() as line:
+                    tell(stage)
+                    await settle()
+                    assert line.heard(NodeState)[-1].drain == Drain(left_s, preemptor)
+            else:
+                tell(stage)
+            clock.advance(10.0)
+            async with stage.line() as line:
+                assert line.heard(NodeState)[-1].drain == Drain(left_s - 10.0, preemptor)
+            clock.advance(1_000.0)
+            async with stage.line() as line:
+                assert line.heard(NodeState)[-1].drain == Drain(0.0, preemptor)
+
+        on(lambda: Stage(leaving, clock=clock), scenario)
+
+    def test_of_a_drain_that_is_over_or_somebody_elses_nothing_is_told(self) -> None:
+        leaving = a_machine(State.DRAINING, id="m-1", cluster=WEB)
+
+        async def scenario(stage: Stage) -> None:
+            stage.sessions.reclaim(SERVING, grace_s=9, unheard_grace_s=9, preemptor_priority=9)
+            stage.sessions.tell(WEB, a_machine(State.IDLE, id="m-1"))
+            async with stage.line() as line:
+                assert [frame.drain for frame in line.heard(NodeState)] == [None]
+
+        on(lambda: Stage(leaving), scenario)
+
     def test_all_of_it_can_be_told_again(self) -> None:
         async def scenario(stage: Stage) -> None:
             async with stage.line() as line:
@@ -677,7 +727,25 @@ class TestSlowReaders:
 
                 assert str(line.why) == "cut off: 3 frames wait to be read"
                 assert [told.reason for told in stage.journal.of(Event.SESSION_CUT)] == ["overflow"]
-                assert not stage.sessions.reclaim(SERVING, grace_s=1, preemptor_priority=0)
+                assert not stage.sessions.reclaim(
+                    SERVING, grace_s=1, unheard_grace_s=30, preemptor_priority=None
+                )
+
+        on(lambda: Stage(options=SessionOptions(frames_max=3)), scenario)
+
+    def test_who_is_cut_off_by_an_instruction_has_not_heard_it(self) -> None:
+        async def scenario(stage: Stage) -> None:
+            async with stage.line() as line:
+                line.stop_reading()
+                for number in range(4):
+                    await settle()
+                    stage.sessions.tell(WEB, a_machine(State.CONFIGURED, id=f"m-{number}"))
+                assert line.why is None
+                assert not stage.sessions.reclaim(
+                    SERVING, grace_s=1, unheard_grace_s=30, preemptor_priority=None
+                )
+                await settle()
+                assert str(line.why) == "cut off: 3 frames wait to be read"
 
         on(lambda: Stage(options=SessionOptions(frames_max=3)), scenario)
 
@@ -776,7 +844,9 @@ def test_names_of_requests_are_the_same_for_the_same_seed() -> None:
             stage = Stage()
             async with stage.line() as line:
                 for _ in range(3):
-                    stage.sessions.reclaim(SERVING, grace_s=1, preemptor_priority=0)
+                    stage.sessions.reclaim(
+                        SERVING, grace_s=1, unheard_grace_s=30, preemptor_priority=None
+                    )
                 await settle()
                 return [told.instruction for told in line.heard(ReclaimTold)]
 

@@ -52,9 +52,9 @@ from mainstay.model.views import (
     SummaryQuery,
 )
 from mainstay.shard.answers.explain import CUT
+from mainstay.shard.answers.rows import capacity_type
 from mainstay.shard.answers.sentences import REASONS, STANDINGS, STEPS, need_sentences
 from mainstay.shard.answers.view import NOT_TRIED, ShardControls, ShardView
-from mainstay.shard.answers.whatif import capacity_type
 from mainstay.shard.answers.when import expected_sentence
 from virtual_loop import run
 
@@ -291,6 +291,39 @@ class TestDeadline:
             async with asyncio.TaskGroup() as group:
                 for _ in range(6):
                     group.create_task(view.explain(question))
+
+        run(six())
+        assert most == 2
+
+    def test_what_is_given_up_has_its_place_until_its_thread_ends(self) -> None:
+        running, most = 0, 0
+
+        class Threads:
+            async def __call__(self, work: Callable[[], AnswerT], /) -> AnswerT:
+                nonlocal running, most
+                running += 1
+                most = max(most, running)
+                answer = asyncio.get_running_loop().create_future()
+                asyncio.get_running_loop().call_later(60, self.end, answer)
+                await answer
+                return work()
+
+            def end(self, answer: asyncio.Future[None]) -> None:
+                nonlocal running
+                running -= 1
+                if not answer.done():
+                    answer.set_result(None)
+
+        view = ShardView(a_shard(), Threads(), deadline_s=2.0)
+        question = Question(about=About.MACHINE, name="c-001")
+
+        async def six() -> None:
+            for _ in range(6):
+                with pytest.raises(Unavailable, match="no answer within 2 s"):
+                    await view.explain(question)
+            await asyncio.sleep(60)
+            patient = ShardView(a_shard(), Threads(), deadline_s=61.0)
+            assert (await patient.explain(question)).sentences
 
         run(six())
         assert most == 2

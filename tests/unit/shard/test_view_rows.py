@@ -2,9 +2,11 @@
 
 import pytest
 
-from live_shard import BATCH, LATE, RACK, WEB, a_plan, a_shard, fleet, gang_need, short_need
+from live_shard import BATCH, LATE, NOW_S, RACK, WEB, a_plan, a_shard, fleet, gang_need, short_need
 from mainstay.engine.plan import Plan
+from mainstay.model.action import Action, ActionKind
 from mainstay.model.errors import Rejected
+from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.need import NeedProfile, Operator, Requirement, Spread, WhenUnsatisfiable
 from mainstay.model.profile import ZONE_KEY
@@ -22,6 +24,8 @@ from mainstay.shard.answers.rows import (
     shortfall_row,
     spend_by_state,
 )
+from mainstay.shard.orders import Disposed, Order, Told
+from mainstay.shard.outcomes import Disposition
 
 PLAN = a_plan()
 
@@ -58,6 +62,17 @@ class TestMachines:
                 MachineQuery(cluster="web", zone="zone-a", states=(State.CONFIGURED,)),
                 lambda m: m.cluster == WEB and m.profile.zone == "zone-a",
             ),
+            (
+                MachineQuery(ids=("x-003", "c-001", "c-001", "none")),
+                lambda m: m.id in {"c-001", "x-003"},
+            ),
+            (MachineQuery(ids=("c-001",), states=(State.IDLE,)), lambda m: False),
+            (
+                MachineQuery(labels={RACK: "r3", ZONE_KEY: "zone-a"}),
+                lambda m: m.profile.attribute(RACK) == "r3" and m.profile.zone == "zone-a",
+            ),
+            (MachineQuery(capacity_types=("on-demand",)), lambda m: True),
+            (MachineQuery(capacity_types=("spot",)), lambda m: False),
         ],
     )
     def test_a_query_finds_all_that_it_means_in_order_of_ids(
@@ -136,6 +151,40 @@ class TestNeeds:
 
         assert matched == 2
         assert {row.cluster for row in found} == {"batch"}
+
+    def test_one_is_found_by_the_beginning_of_its_fingerprint_and_by_its_gang(self) -> None:
+        short = short_need().profile.fingerprint
+        _, (plain,) = need_rows(PLAN, NeedQuery(cluster="batch", fingerprint=short[:8]))
+        _, (gang,) = need_rows(PLAN, NeedQuery(group="train-1"))
+
+        assert (plain.fingerprint, gang.group) == (short, "train-1")
+        assert need_rows(PLAN, NeedQuery(fingerprint="no"))[0] == 0
+
+    @pytest.mark.parametrize(
+        ("query", "priorities"),
+        [
+            (NeedQuery(least_priority=50), [100, 50]),
+            (NeedQuery(least_priority=101), []),
+            (NeedQuery(least_priority=0, cluster="batch"), [50, 10]),
+            (NeedQuery(least_priority=-5), [100, 50, 10]),
+        ],
+    )
+    def test_needs_of_a_least_priority_may_be_asked_for(
+        self, query: NeedQuery, priorities: list[int]
+    ) -> None:
+        matched, found = need_rows(PLAN, query)
+
+        assert (matched, [row.priority for row in found]) == (len(priorities), priorities)
+
+    def test_needs_that_are_short_for_one_reason_may_be_asked_for(self) -> None:
+        _, unmet = need_rows(PLAN, NeedQuery(unmet=True))
+        reasons = {row.reason for row in unmet}
+        for reason in reasons:
+            assert need_rows(PLAN, NeedQuery(reason=reason))[1] == tuple(
+                row for row in unmet if row.reason == reason
+            )
+        assert reasons
+        assert need_rows(PLAN, NeedQuery(reason="no such"))[0] == 0
 
     def test_a_gang_that_does_not_try_is_parked(self) -> None:
         _, found = need_rows(PLAN, NeedQuery(cluster="batch"))
@@ -218,6 +267,21 @@ class TestOthers:
         assert [row.cycle for row in found] == [13, 12]
         assert (found[1].outcome, found[1].decided, found[1].provider) == ("success", 11, "metal")
         assert (found[0].disposition, found[0].reason, found[0].outcome) == ("capped", "cap", "")
+
+    def test_an_action_says_at_what_time_it_ended(self) -> None:
+        _, found = action_rows(a_shard().recent(), ActionQuery())
+
+        assert [row.at_s for row in found] == [NOW_S - 1, NOW_S - 2]
+
+    def test_a_preempt_names_the_need_of_another_cluster_that_it_was_for(self) -> None:
+        need = short_need()
+        action = Action(ActionKind.PREEMPT, MachineId("c-001"), WEB, need.ref)
+        order = Order(action=action, need=None, cycle=1, source="cloud")
+        told = Told(NOW_S, Disposed(order=order, disposition=Disposition.EXECUTED))
+        _, (row,) = action_rows([told], ActionQuery())
+
+        assert (row.cluster, row.need_cluster) == ("web", need.cluster) == ("web", "batch")
+        assert (row.need, row.group) == (need.profile.fingerprint, need.group)
 
     @pytest.mark.parametrize(
         ("query", "machines"),

@@ -1,7 +1,7 @@
 """A running shard as its readers see it, and as people hold it back."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mainstay.inventory.inventory import Inventory
@@ -11,6 +11,7 @@ from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.runtime.clock import Clock
+from mainstay.runtime.patience import Patience
 from mainstay.shard.answers.money import MoneyFacts, facts_of
 from mainstay.shard.answers.view import Activity
 from mainstay.shard.answers.when import Outlook
@@ -26,14 +27,19 @@ from mainstay.shard.journal import ShardJournal
 from mainstay.shard.latency import Kind, Step, StepTimes, with_done
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.money.metering import Money
-from mainstay.shard.orders import Disposed
-from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.shard.orders import Told
+from mainstay.shard.outcomes import Outcome
 from mainstay.shard.reconcile import Reconciler
 from mainstay.shard.sessions import Sessions
 from mainstay.shard.shard import Shard
 from mainstay.shard.steady import SteadyClock
 
 MINUTE_S: Final = 60.0
+
+AT_ONCE_S: Final = 0.5
+"""A page asks for money in several ways within this. To sum it up takes a while where thousands of
+clusters, types and classes cost something.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +67,11 @@ class LiveShard:
     cycle_s: float
     """From one tick to the next."""
 
+    _told_money: list[tuple[Published | None, MoneyFacts]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    """The last of it, with the plan it was told beside."""
+
     @property
     def published(self) -> Published | None:
         """What the last cycle left."""
@@ -76,15 +87,15 @@ class LiveShard:
 
     def providers(self) -> Sequence[ProviderFacts]:
         """Its providers."""
-        return self.reconciler.facts()
+        return self.reconciler.heard.facts()
 
     def controls(self) -> Sequence[Control]:
         """The live controls in force."""
         return self.controls_.in_force()
 
-    def recent(self) -> Sequence[Disposed]:
-        """What became of the last orders, the newest last."""
-        return [told.disposed for told in self.journal.recent()]
+    def recent(self) -> Sequence[Told]:
+        """What became of the last orders and when, the newest last."""
+        return self.journal.recent()
 
     def held_rollups(self) -> Mapping[ClusterId, int]:
         """Roll-ups in a row that were not believed, by cluster."""
@@ -97,11 +108,7 @@ class LiveShard:
     def activity(self) -> Activity:
         """How busy it is."""
         since_s = self.clock.now_s() - MINUTE_S
-        done = [
-            told
-            for told in self.journal.recent()
-            if told.at_s >= since_s and told.disposed.disposition is Disposition.EXECUTED
-        ]
+        done = [told for told in self.journal.executed() if told.at_s >= since_s]
         return Activity(
             queued=sum(self.executor.depth.values()),
             in_flight=sum(self.executor.in_flight.values()),
@@ -109,14 +116,14 @@ class LiveShard:
         )
 
     def money(self) -> MoneyFacts:
-        """What it costs and has cost, now."""
-        book = self.money_.book
-        return facts_of(
-            book.account,
-            since_s=book.since_s,
-            at_s=self.clock.now_s(),
-            as_seen=self.money_.as_seen,
-        )
+        """What it costs and has cost, now; who asks at once is told the same."""
+        book, at_s, published = self.money_.book, self.clock.now_s(), self.published
+        for of, facts in self._told_money:
+            if of is published and 0 <= at_s - facts.at_s < AT_ONCE_S:
+                return facts
+        told = facts_of(book.account, since_s=book.since_s, at_s=at_s, as_seen=self.money_.as_seen)
+        self._told_money[:] = [(published, told)]
+        return told
 
     def outlook(self) -> Outlook:
         """What it knows about time, now."""
@@ -139,13 +146,12 @@ class LiveShard:
         )
 
     def enough_after(self, seconds: float) -> Callable[[], bool] | None:
-        """Says when so many seconds have passed; 0 is for ever."""
-        until_s = self.clock.elapsed_s() + seconds
-        return (lambda: self.clock.elapsed_s() >= until_s) if seconds > 0 else None
+        """Says when no more can be tried in so many seconds; 0 is for ever."""
+        return Patience(self.clock, seconds).is_over if seconds > 0 else None
 
     def _joined_at_once(self) -> Iterator[tuple[Kind, Step, float]]:
         """Machines that joined while an action had them in hand: no snapshot has seen these."""
-        for told in self.journal.recent():
+        for told in self.journal.executed():
             done, action = told.disposed, told.disposed.order.action
             joined = action.kind is ActionKind.BOOTSTRAP and done.outcome is Outcome.SUCCESS
             if joined and action.machine in self.inventory:

@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from mainstay.model.errors import Rejected
-from mainstay.model.views import MoneyQuery, MoneyRow, MoneyRows, Stamp
+from mainstay.model.money_views import MoneyQuery, MoneyRows
+from mainstay.model.views import MoneyRow, Stamp
 from mainstay.shard.money.account import (
     Account,
     Amount,
@@ -26,7 +28,7 @@ BY: Final[Mapping[str, Callable[[Cell], str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MoneyFacts:
     """The sums of a shard at one moment, frozen."""
 
@@ -35,6 +37,11 @@ class MoneyFacts:
     amounts: Mapping[Cell, Amount]
     rates: Mapping[Cell, Rate]
     as_seen: tuple[str, ...] = ()
+
+    @cached_property
+    def sums(self) -> "Mapping[Cell, _Sums]":
+        """Every cell as it is told, made when it is first asked for."""
+        return {cell: _sums(cell, self) for cell in self.amounts}
 
 
 def facts_of(
@@ -55,9 +62,8 @@ def money_rows(facts: MoneyFacts, query: MoneyQuery, stamp: Stamp) -> MoneyRows:
     if query.by and query.by not in BY:
         raise Rejected(f"money is told by {', '.join(BY)}: {query.by[:80]!r}")
     parts: defaultdict[str, list[_Sums]] = defaultdict(list)
-    cells = [(cell, _sums(cell, facts)) for cell in facts.amounts]
     if query.by:
-        for cell, sums in cells:
+        for cell, sums in facts.sums.items():
             parts[BY[query.by](cell)].append(sums)
     rows = [_added(named, name) for name, named in parts.items()]
     return MoneyRows(
@@ -65,7 +71,7 @@ def money_rows(facts: MoneyFacts, query: MoneyQuery, stamp: Stamp) -> MoneyRows:
         since_s=facts.since_s,
         at_s=facts.at_s,
         by=query.by,
-        total=_added([sums for _, sums in cells]),
+        total=_added([*facts.sums.values()]),
         rows=tuple(sorted(rows, key=lambda row: (-row.spent, -row.spend_per_hour, row.name))),
         as_seen=facts.as_seen,
     )
@@ -73,7 +79,7 @@ def money_rows(facts: MoneyFacts, query: MoneyQuery, stamp: Stamp) -> MoneyRows:
 
 def whole(facts: MoneyFacts) -> MoneyRow:
     """All of it in one row."""
-    return _added([_sums(cell, facts) for cell in facts.amounts])
+    return _added([*facts.sums.values()])
 
 
 class _Sums(NamedTuple):

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, NeedProfile, Operator, Requirement
-from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType
 from mainstay.model.resources import Units, from_units
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
@@ -33,7 +33,7 @@ from mainstay.model.views import (
 )
 from mainstay.shard import shortfalls
 from mainstay.shard.facts import ProviderFacts
-from mainstay.shard.orders import Disposed
+from mainstay.shard.orders import Disposed, Told
 
 Mask = NDArray[np.bool_]
 RowT = TypeVar("RowT")
@@ -61,6 +61,7 @@ def selected(snapshot: Snapshot, query: MachineQuery) -> Rows:
             (INSTANCE_TYPE_KEY, query.instance_type),
             (ZONE_KEY, query.zone),
             (query.attribute, query.value),
+            *query.labels.items(),
         )
         if key and value
     ]
@@ -69,9 +70,34 @@ def selected(snapshot: Snapshot, query: MachineQuery) -> Rows:
     if query.provider:
         named = np.array([name == query.provider for name in snapshot.sources], dtype=np.bool_)
         chosen &= named[snapshot.source]
-    order = snapshot.order.astype(np.intp)
+    if query.capacity_types:
+        asked_types = set(map(capacity_type, query.capacity_types))
+        kinds = [shape.profile.capacity_type in asked_types for shape in snapshot.shapes.values]
+        chosen &= np.array(kinds, dtype=np.bool_)[snapshot.shape]
+    order = named_rows(snapshot, query.ids) if query.ids else snapshot.order.astype(np.intp)
     rows: Rows = order[chosen[order]]
     return rows
+
+
+def named_rows(snapshot: Snapshot, names: Iterable[str]) -> Rows:
+    """The rows of these ids in order; what is not there is left out."""
+    order, ids = snapshot.order, snapshot.ids
+    found = []
+    for name in sorted(set(names)):
+        at = bisect_left(order, name, key=lambda row: ids[int(row)])
+        if at < len(order) and ids[int(order[at])] == name:
+            found.append(int(order[at]))
+    return np.array(found, dtype=np.intp)
+
+
+def capacity_type(text: str) -> CapacityType:
+    """A capacity type by the name people use: `spot`, `on_demand`, `OnDemand`."""
+    wanted = text.lower().replace("-", "").replace("_", "")
+    known = {kind.name.lower().replace("_", ""): kind for kind in CapacityType if kind}
+    if wanted not in known:
+        names = ", ".join(kind.name.lower() for kind in CapacityType if kind)
+        raise Rejected(f"not a capacity type: {text[:80]!r} (one of {names})")
+    return known[wanted]
 
 
 def paged(snapshot: Snapshot, rows: Rows, query: MachineQuery) -> Rows:
@@ -146,14 +172,25 @@ def need_rows(plan: Plan, query: NeedQuery) -> tuple[int, tuple[NeedRow, ...]]:
     places = [
         place
         for place, need in enumerate(plan.needs)
-        if (not query.cluster or need.cluster == query.cluster)
+        if _is_asked(need, query)
         and (not query.unmet or place in told)
+        and (not query.reason or (place in told and told[place].reason.value == query.reason))
     ]
     machines = claims(plan)
     behind = places[bisect_left(places, query.after) :] if query.after > 0 else places
     shown = behind[: query.limit] if query.limit else behind
     rows = (_need_row(plan, place, told.get(place), machines) for place in shown)
     return len(places), tuple(rows)
+
+
+def _is_asked(need: Need, query: NeedQuery) -> bool:
+    least = query.least_priority
+    return (
+        (not query.cluster or need.cluster == query.cluster)
+        and need.profile.fingerprint.startswith(query.fingerprint)
+        and query.group in {"", need.group}
+        and (least is None or need.profile.priority >= least)
+    )
 
 
 def claims(plan: Plan) -> list[int]:
@@ -231,23 +268,21 @@ def shortfall_row(row: shortfalls.ShortfallRow) -> ShortfallRow:
     )
 
 
-def action_rows(
-    recent: Sequence[Disposed], query: ActionQuery
-) -> tuple[int, tuple[ActionRow, ...]]:
+def action_rows(recent: Sequence[Told], query: ActionQuery) -> tuple[int, tuple[ActionRow, ...]]:
     """What became of the last actions, the newest first; `recent` has the newest last."""
     if query.limit < 0:
         raise Rejected(f"limit must not be negative: {query.limit} (0 is none)")
-    meant = [each for each in reversed(recent) if _is_meant(each, query)]
+    meant = [each for each in reversed(recent) if _is_meant(each.disposed, query)]
     older = list(_older(meant, query.after)) if query.after else meant
     shown = older[: query.limit] if query.limit else older
     return len(meant), tuple(map(_action_row, shown))
 
 
-def _older(newest_first: Sequence[Disposed], after: str) -> Iterator[Disposed]:
+def _older(newest_first: Sequence[Told], after: str) -> Iterator[Told]:
     """Behind the one that was shown last; if that is forgotten, so are all that are older."""
     rest = iter(newest_first)
     for each in rest:
-        if _id(each) == after:
+        if _id(each.disposed) == after:
             break
     yield from rest
 
@@ -268,7 +303,8 @@ def _is_meant(record: Disposed, query: ActionQuery) -> bool:
     )
 
 
-def _action_row(record: Disposed) -> ActionRow:
+def _action_row(told: Told) -> ActionRow:
+    record = told.disposed
     order = record.order
     action = order.action
     return ActionRow(
@@ -290,6 +326,8 @@ def _action_row(record: Disposed) -> ActionRow:
         at_risk_dollars=order.at_risk_dollars if math.isfinite(order.at_risk_dollars) else 0.0,
         pinned=math.isinf(order.at_risk_dollars),
         id=_id(record),
+        at_s=told.at_s,
+        need_cluster="" if action.need is None else action.need.cluster,
     )
 
 

@@ -4,10 +4,9 @@ Answers are about the last published plan, which nobody changes: they run beside
 never hold up a cycle. Only `ShardControls` touches the shard itself.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from mainstay.engine.doings import doings
 from mainstay.engine.plan import Plan
@@ -16,6 +15,7 @@ from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.group_views import GroupQuery, GroupRows
 from mainstay.model.ids import ClusterId, MachineId, parse_cluster_id, parse_machine_id
 from mainstay.model.machine import Machine
+from mainstay.model.money_views import MoneyQuery, MoneyRows
 from mainstay.model.questions import (
     About,
     Explanation,
@@ -39,8 +39,6 @@ from mainstay.model.views import (
     ControlRows,
     MachineQuery,
     MachineRows,
-    MoneyQuery,
-    MoneyRows,
     NeedQuery,
     NeedRows,
     ProviderQuery,
@@ -56,6 +54,7 @@ from mainstay.shard import shortfalls
 from mainstay.shard.answers.clusters import cluster_rows
 from mainstay.shard.answers.explain import Given, explain
 from mainstay.shard.answers.groups import group_rows
+from mainstay.shard.answers.in_time import InTime
 from mainstay.shard.answers.inspect import inspect
 from mainstay.shard.answers.money import MoneyFacts, money_rows, whole
 from mainstay.shard.answers.rows import (
@@ -73,7 +72,7 @@ from mainstay.shard.answers.whatif import what_if
 from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
-from mainstay.shard.orders import Disposed
+from mainstay.shard.orders import Told
 
 DEADLINE_S: Final = 20.0
 """How long a question may take that needs further decisions."""
@@ -82,8 +81,6 @@ NOT_TRIED: Final = "Which change would help was not found out in time."
 
 AT_ONCE_MAX: Final = 2
 """So many of those run at a time; the others wait."""
-
-AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +117,8 @@ class Facts(Protocol):
     def controls(self) -> Sequence[Control]:
         """The live controls in force."""
 
-    def recent(self) -> Sequence[Disposed]:
-        """What became of the last orders, the newest last."""
+    def recent(self) -> Sequence[Told]:
+        """What became of the last orders and when, the newest last."""
 
     def held_rollups(self) -> Mapping[ClusterId, int]:
         """Roll-ups in a row that were not believed, by cluster."""
@@ -172,8 +169,7 @@ class ShardView:
     def __init__(self, shard: Facts, aside: Aside, *, deadline_s: float = DEADLINE_S) -> None:
         self._shard = shard
         self._aside = aside
-        self._deadline_s = deadline_s
-        self._slots = asyncio.Semaphore(AT_ONCE_MAX)
+        self._in_time = InTime(aside, deadline_s=deadline_s, at_once_max=AT_ONCE_MAX)
 
     async def machines(self, query: MachineQuery) -> AsyncIterator[MachineRows]:
         """Machines in order of their ids, in chunks; one chunk at least."""
@@ -279,14 +275,6 @@ class ShardView:
         if published is None:
             raise Unavailable("the shard has not finished its first cycle")
         return published.plan
-
-    async def _in_time(self, work: Callable[[], AnswerT]) -> AnswerT:
-        try:
-            async with asyncio.timeout(self._deadline_s), self._slots:
-                return await self._aside(work)
-        except TimeoutError as error:
-            why = f"no answer within {self._deadline_s:g} s: the shard is busy"
-            raise Unavailable(why) from error
 
     def _summed_up(self) -> Callable[[], Summary]:
         """The summary, to be worked out beside the loop; what changes is read here and now."""

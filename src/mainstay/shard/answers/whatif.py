@@ -18,7 +18,6 @@ from mainstay.engine.whatif import NeedChange as EngineChange
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import MachineId, parse_cluster_id
 from mainstay.model.need import Operator, Requirement
-from mainstay.model.profile import CapacityType
 from mainstay.model.questions import (
     LISTED_MAX,
     NeedChange,
@@ -29,7 +28,7 @@ from mainstay.model.questions import (
 )
 from mainstay.model.rollup import accept
 from mainstay.model.views import Stamp
-from mainstay.shard.answers.rows import quantities
+from mainstay.shard.answers.rows import capacity_type, quantities
 
 
 def what_if(plan: Plan, query: WhatIfQuery, stamp: Stamp) -> WhatIfAnswer:
@@ -84,16 +83,6 @@ def _selector(selection: Selection) -> Selector:
         states=frozenset(selection.states),
         sources=frozenset(selection.providers),
     )
-
-
-def capacity_type(text: str) -> CapacityType:
-    """A capacity type by the name people use: `spot`, `on_demand`, `OnDemand`."""
-    wanted = text.lower().replace("-", "").replace("_", "")
-    known = {kind.name.lower().replace("_", ""): kind for kind in CapacityType if kind}
-    if wanted not in known:
-        names = ", ".join(kind.name.lower() for kind in CapacityType if kind)
-        raise Rejected(f"not a capacity type: {text[:80]!r} (one of {names})")
-    return known[wanted]
 
 
 def _quota(change: QuotaChange) -> QuotaSet:

@@ -53,7 +53,10 @@ class CallOptions:
     """How patient a call is."""
 
     timeout_s: float = 10.0
-    """Of one attempt."""
+    """Of one attempt; the last of an action has what is left of its deadline."""
+
+    least_s: float = 1.0
+    """With less left than this a machine that can still be given back is given back."""
 
     backoff: Backoff = dataclasses.field(
         default_factory=lambda: Backoff(first_s=0.2, longest_s=5.0)
@@ -75,7 +78,7 @@ class Caller:
     options: CallOptions = dataclasses.field(default_factory=CallOptions)
 
     async def create(self, request: CreateRequest, *, until_s: float) -> Ack:
-        """Begin to make hardware; no attempt begins after `until_s`, but the first always does."""
+        """Begin to make hardware; no attempt lasts beyond `until_s`."""
         return await self._persist(self.link.create, request, until_s)
 
     async def configure(self, request: ConfigureRequest, *, until_s: float) -> Ack:
@@ -92,7 +95,11 @@ class Caller:
 
     async def get(self, machine: MachineId) -> Machine:
         """One machine, asked for once."""
-        return await self._timed(self.link.get(GetRequest(machine)))
+        return await self._timed(self.link.get(GetRequest(machine)), self.options.timeout_s)
+
+    def has_time(self, until_s: float) -> bool:
+        """Whether a call that begins now can be answered by then."""
+        return self.clock.elapsed_s() + self.options.least_s <= until_s
 
     async def _persist(
         self, call: Callable[[RequestT], Awaitable[Ack]], request: RequestT, until_s: float
@@ -100,10 +107,10 @@ class Caller:
         async def attempt() -> Ack:
             if why := self.acting.why_not(self.source):
                 raise Fenced(f"not sent, since we have stopped acting: {why}")
+            left_s = min(self.options.timeout_s, until_s - self.clock.elapsed_s())
+            fenced = dataclasses.replace(request, fence=self.fences.next())
             try:
-                return await self._timed(
-                    call(dataclasses.replace(request, fence=self.fences.next()))
-                )
+                return await self._timed(call(fenced), left_s)
             except Fenced as error:
                 self._stop(request.machine, error)
                 raise
@@ -111,20 +118,19 @@ class Caller:
         return await until_available(attempt, self._pauses(until_s), lambda _: None)
 
     def _pauses(self, until_s: float) -> Iterator[float]:
-        """As long as the attempt after the pause still begins in time."""
+        """As long as the attempt after the pause still has time."""
         for pause_s in self.options.backoff.pauses(self.random):
-            if self.clock.elapsed_s() + pause_s > until_s:
+            if self.clock.elapsed_s() + pause_s >= until_s:
                 return
             yield pause_s
 
-    async def _timed(self, answer: Awaitable[AnswerT]) -> AnswerT:
-        timeout_s = self.options.timeout_s
+    async def _timed(self, answer: Awaitable[AnswerT], timeout_s: float) -> AnswerT:
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError as error:
             raise Unavailable(
-                f"provider {self.source} did not answer within {timeout_s:g} s"
+                f"provider {self.source} did not answer within {max(0.0, timeout_s):.3g} s"
             ) from error
 
     def _stop(self, machine: str, error: Fenced) -> None:

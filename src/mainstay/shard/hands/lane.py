@@ -22,6 +22,8 @@ class Waiting:
 
     order: Order
     since_s: float
+    is_beside: bool = False
+    """It is of no plan, and no plan replaces it."""
 
 
 class Lane:
@@ -116,11 +118,11 @@ class Lane:
             if not has_worker:
                 self._free -= 1  # it is counted as free once more when the order is done
 
-    def leave_only(self, is_wanted: Callable[[Order], bool]) -> list[Waiting]:
+    def leave_only(self, is_wanted: Callable[[Waiting], bool]) -> list[Waiting]:
         """Take out every order that is no longer wanted."""
-        unwanted = [e for queue in self._waiting for e in queue if not is_wanted(e.order)]
+        unwanted = [e for queue in self._waiting for e in queue if not is_wanted(e)]
         for queue in self._waiting:
-            wanted = [each for each in queue if is_wanted(each.order)]
+            wanted = [each for each in queue if is_wanted(each)]
             queue.clear()
             queue.extend(wanted)
         return unwanted

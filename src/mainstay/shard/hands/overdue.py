@@ -1,19 +1,20 @@
 """Steps that a provider has accepted and never finished: each state has a deadline.
 
 A machine counts from when it was first seen so, or last in our own hands; after a restart, from
-its first sight. Whoever is over the deadline is asked for once, and is Failed if that does not
-finish it.
+its first sight. Time in which its provider does not answer does not count: nobody can know what it
+has done. Whoever is over the deadline is asked for, and is Failed if the answer does not finish it.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from mainstay.engine.preempt import LONGEST_GRACE_S
 from mainstay.inventory.snapshot import Snapshot
-from mainstay.model.errors import MainstayError
+from mainstay.model.errors import MainstayError, Unavailable
 from mainstay.model.ids import MachineId
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.providers.kit.steps import CALL_OF
@@ -33,6 +34,13 @@ DEADLINES_S: Final[Mapping[State, float]] = MappingProxyType(
 """The longest grace there is, since after a restart nobody knows which one a drain was given."""
 
 
+class Way(NamedTuple):
+    """Through whom a machine is on its way, and as what."""
+
+    source: str
+    state: State
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverdueOptions:
     """How patient a shard is with steps."""
@@ -40,6 +48,11 @@ class OverdueOptions:
     deadlines_s: Mapping[State, float] = field(default_factory=lambda: DEADLINES_S)
     gets_at_once: int = 4
     """Of each provider."""
+
+    unanswered_s: float = 300.0
+    """Of a provider that lists and answers nothing else, so long after the deadline: no answer is
+    one, too. Longer than it takes to notice that a provider is away.
+    """
 
 
 class Overdue:
@@ -52,36 +65,57 @@ class Overdue:
         self._options = options or OverdueOptions()
         self._seen: Snapshot | None = None
         self._seen_at_s = 0.0
-        self._at: dict[int, tuple[MachineId, State]] = {}
-        """By row: who was on its way there, and where to."""
+        self._silent_s: defaultdict[str, float] = defaultdict(float)
+        """How long each provider has not answered, altogether."""
 
-        self._since_s: dict[State, dict[MachineId, float]] = {each: {} for each in TRANSITIONAL}
-        """Oldest first, so that only what is late is looked at."""
+        self._silent: frozenset[str] = frozenset()
+        self._at: dict[int, tuple[MachineId, Way]] = {}
+        """By row: who was on its way there, and which way."""
+
+        self._since_s: defaultdict[Way, dict[MachineId, float]] = defaultdict(dict)
+        """In time in which the provider answered; oldest first, so that only what is late is looked
+        at.
+        """
 
         self._late: dict[str, asyncio.Queue[MachineId]] = {
             each: asyncio.Queue() for each in sources
         }
         self._asked: set[MachineId] = set()
+        self._in_vain: set[MachineId] = set()
+        """Asked for since the last look without an answer: that begins no new count."""
 
-    def look(self, snapshot: Snapshot, now_s: float) -> None:
-        """See what is on its way, at this time of `Clock.elapsed_s`, and ask for what is late."""
+    def look(
+        self, snapshot: Snapshot, now_s: float, *, silent: frozenset[str] = frozenset()
+    ) -> None:
+        """See what is on its way, at this time of `Clock.elapsed_s`, and ask for what is late;
+        `silent` are the providers that do not answer.
+        """
+        for source in silent | self._silent:
+            self._silent_s[source] += now_s - self._seen_at_s
+        self._silent, self._seen_at_s = silent, now_s
         changes = snapshot.changed_from(self._seen) if self._seen else None
         if changes is None:
             self._at.clear()
-            self._since_s = {each: {} for each in TRANSITIONAL}
+            self._since_s.clear()
         rows = snapshot.rows_in(*TRANSITIONAL) if changes is None else changes.rows
         for row in rows.tolist():
             self._see(snapshot, row, now_s)
-        for machine in self._tools.ledger.touched_since(self._seen_at_s):
-            for of_state in self._since_s.values():
-                if of_state.pop(machine, None) is not None:
-                    of_state[machine] = now_s
-        self._seen, self._seen_at_s = snapshot, now_s
+        for machine in self._tools.ledger.news() - self._in_vain:
+            for way, since_s in self._since_s.items():
+                if since_s.pop(machine, None) is not None:
+                    since_s[machine] = self._answered_s(way.source, now_s)
+        self._in_vain.clear()
+        self._seen = snapshot
         self._ask_for_late(now_s)
+
+    def _answered_s(self, source: str, now_s: float) -> float:
+        """The time of a provider: it stands still while the provider does not answer."""
+        return now_s - self._silent_s[source]
 
     def _see(self, snapshot: Snapshot, row: int, now_s: float) -> None:
         state = State(snapshot.state.item(row))
-        now = (MachineId(snapshot.ids[row]), state) if state in TRANSITIONAL else None
+        source = snapshot.sources[snapshot.source.item(row)]
+        now = (MachineId(snapshot.ids[row]), Way(source, state)) if state in TRANSITIONAL else None
         before = self._at.pop(row, None)
         if now is not None:
             self._at[row] = now
@@ -90,15 +124,18 @@ class Overdue:
         if before is not None:
             self._since_s[before[1]].pop(before[0], None)
         if now is not None:
-            self._since_s[state][now[0]] = now_s
+            self._since_s[now[1]][now[0]] = self._answered_s(source, now_s)
 
     def _ask_for_late(self, now_s: float) -> None:
-        for state, of_state in self._since_s.items():
-            for machine, since_s in of_state.items():
-                if now_s - since_s < self._options.deadlines_s[state]:
+        for way, of_way in self._since_s.items():
+            if way.source in self._silent:
+                continue
+            for machine, since_s in of_way.items():
+                late_s = self._answered_s(way.source, now_s) - since_s
+                if late_s < self._options.deadlines_s[way.state]:
                     break
                 if machine in self._tools.inventory:
-                    self._ask_for(machine, self._tools.inventory.source(machine))
+                    self._ask_for(machine, way.source)
 
     async def run(self) -> None:
         """Ask until cancelled; a provider that hangs holds up only its own."""
@@ -137,19 +174,22 @@ class Overdue:
         """Ask for one machine, and set it Failed unless that shows its step at an end."""
         tools = self._tools
         state = tools.inventory.machine(hand.machine).state if _is_there(hand, tools) else None
-        since_s = self._since_s[state].get(hand.machine) if state in self._since_s else None
-        if state is None or since_s is None:
-            return  # a list was faster
+        since_s = self._since_s[Way(hand.source, state)].get(hand.machine) if state else None
+        if state is None or since_s is None or hand.source in self._silent:
+            return  # a list was faster, or there is nobody to ask
         try:
             told = await tools.callers[hand.source].get(hand.machine)
         except MainstayError as error:
+            if isinstance(error, Unavailable) and not self._has_waited(hand, state, since_s):
+                self._in_vain.add(hand.machine)
+                return  # its silence says nothing of the machine
             said, hardware = error.message, False
         else:
             settled(hand, tools, CALL_OF[state], told)
             said, hardware = f"it is {told.state}", True
         if not _is_there(hand, tools) or tools.inventory.machine(hand.machine).state is not state:
             return
-        seconds = tools.clock.elapsed_s() - since_s
+        seconds = self._answered_s(hand.source, tools.clock.elapsed_s()) - since_s
         why = f"{state} for {seconds:.0f} s, which is too long; asked, its provider said: {said}"
         tools.journal.noticed(
             Event.STEP_OVERDUE,
@@ -159,6 +199,11 @@ class Overdue:
             why=why,
         )
         failed(hand, tools, why, Reaction(Outcome.PROVIDER_ERROR, hardware=hardware))
+
+    def _has_waited(self, hand: InHand, state: State, since_s: float) -> bool:
+        """Whether a provider has had its time to say what is late, and has answered meanwhile."""
+        answered_s = self._answered_s(hand.source, self._tools.clock.elapsed_s()) - since_s
+        return answered_s >= self._options.deadlines_s[state] + self._options.unanswered_s
 
 
 def _is_there(hand: InHand, tools: Tools) -> bool:

@@ -6,6 +6,7 @@ next one begins where the one taken last ended, so nothing that was fetched is l
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -101,7 +102,14 @@ class Feed:
         self._doubted = False
         self._deltas = 0
         self._full_began_s = -self._options.full_pause_s
+        self._full_from_s = math.inf
         self._listed_at_s = 0.0
+
+        self.taken_asked_at_s = 0.0
+        """When the list was asked for that was taken last."""
+
+        self.back_at_s = -math.inf
+        """When it last answered after it had not, or began anew."""
 
         self._health = Health.UNKNOWN
         self._failures = 0
@@ -131,6 +139,12 @@ class Feed:
             return self._options.incremental_from_peers
         return declared.incremental
 
+    @property
+    def says_drains(self) -> bool:
+        """Whether its records say what a machine is drained for."""
+        declared = self._link.capabilities
+        return declared is not None and declared.drain_attribution
+
     def facts(self, machines: int = 0) -> ProviderFacts:
         """For whoever asks; how many machines it has is for the inventory to know."""
         return ProviderFacts(
@@ -151,6 +165,10 @@ class Feed:
         under_way = self._asked_at_s is not None and self._in_full
         self._want(full=full and not under_way)
 
+    def ask_full_from(self, at_s: float) -> None:
+        """Let the first list that is asked for from this time on be a full one."""
+        self._full_from_s = at_s
+
     def ask_for(self, machines: Iterable[MachineId]) -> None:
         """Fetch these machines one by one."""
         self._lookups.ask(machines)
@@ -160,7 +178,7 @@ class Feed:
         fetched, self._arrived = self._arrived, None
         if fetched is None:
             return None
-        self._cursor = fetched.listed.cursor
+        self._cursor, self.taken_asked_at_s = fetched.listed.cursor, fetched.asked_at_s
         self._deltas = 0 if fetched.full else self._deltas + 1
         self._listed_at_s = self._clock.now_s()
         self._wake()
@@ -217,6 +235,8 @@ class Feed:
         explicit, self._full_asked, self._asked = self._full_asked, False, False
         self._hurry.clear()
         self._in_full = full
+        if full:
+            self._full_from_s = math.inf
         asked_at_s = self._asked_at_s = self._clock.elapsed_s()
         timeout_s = options.list_timeout_s if full else options.delta_timeout_s
         try:
@@ -242,6 +262,10 @@ class Feed:
             return
         if self._health is Health.LOST:
             self._journal.noticed(Event.PROVIDER_BACK, reason=self.name, provider=self.name)
+        declared = self._link.capabilities is not None and self.incremental
+        begins_anew = declared and fetched.full and not self._in_full
+        if self._health is Health.LOST or begins_anew:
+            self.back_at_s = self._clock.elapsed_s()
         self._health, self._failures, self._why = Health.ANSWERING, 0, ""
         if fetched.full:
             self._full_began_s = fetched.asked_at_s
@@ -298,6 +322,8 @@ class Feed:
 
     def _is_due(self) -> bool:
         """Whether it is time for a full list, although we could do without."""
+        if self._clock.elapsed_s() >= self._full_from_s:
+            return True
         declared, options = self._link.capabilities, self._options
         tombstones = declared is not None and declared.tombstones
         every = options.full_every_declared if tombstones else options.full_every

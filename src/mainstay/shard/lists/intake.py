@@ -21,7 +21,13 @@ from mainstay.model.machine import Machine
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.model.texts import Rows
 from mainstay.shard.events import Event
-from mainstay.shard.lists.absence import NOTHING_HELD, AbsenceOptions, judge
+from mainstay.shard.lists.absence import (
+    NOTHING_HELD,
+    AbsenceOptions,
+    Missing,
+    confirms_at_s,
+    judge,
+)
 from mainstay.shard.lists.comebacks import Comebacks
 from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.lists.looked import Looked
@@ -79,7 +85,8 @@ class Intake:
         self._telling = Telling(books)
         self._comebacks = Comebacks()
         self._held = dict.fromkeys(owed, NOTHING_HELD)
-        self._claimed: defaultdict[MachineId, set[str]] = defaultdict(set)
+        self._claimed: defaultdict[str, set[MachineId]] = defaultdict(set)
+        """Of each provider what it names and another one has; a full list says it anew."""
 
     async def take_in(
         self, feed: Feed, report: Listed, touched: frozenset[MachineId], adoption: Adoption
@@ -127,8 +134,10 @@ class Intake:
             return frozenset(), []
         claimed = claimed_elsewhere(self._books.inventory, report, name)
         named = sorted(claimed.difference(report.tombstones))
-        for machine in named:
-            self._claimed[machine].add(name)
+        if report.full:
+            self._claimed[name].clear()
+        self._claimed[name].update(named)
+        self._claimed[name].difference_update(report.tombstones)
         return claimed, named
 
     def refuse(self, name: str, refused: Sequence[Refusal]) -> Looked:
@@ -192,11 +201,17 @@ class Intake:
     async def _judge(
         self, feed: Feed, report: Listed, missing: Sequence[MachineId], machines: int
     ) -> Looked:
-        """What a report says is gone: at once, or when the next one repeats it."""
+        """What a report says is gone: at once, or when one repeats it that is asked for later."""
         if not report.full:
             return await self.remove(feed.name, missing, TOMBSTONE)
-        held = self._held[feed.name]
-        judged = judge(missing, held, machines=machines, options=self._options.absence)
+        options = self._options.absence
+        found = Missing(
+            machines=missing,
+            known=machines,
+            asked_at_s=feed.taken_asked_at_s,
+            back_at_s=feed.back_at_s,
+        )
+        judged = judge(found, self._held[feed.name], options)
         self._held[feed.name] = judged.held
         if judged.held:
             self._books.journal.noticed(
@@ -206,7 +221,8 @@ class Intake:
                 missing=len(missing),
                 machines=machines,
             )
-            feed.ask(full=True)
+            since_s = min(judged.held.values())
+            feed.ask_full_from(confirms_at_s(since_s, feed.back_at_s, options))
         gone = await self.remove(feed.name, judged.gone, ABSENT)
         return gone + Looked(held=len(judged.held))
 
@@ -219,8 +235,10 @@ class Intake:
                 continue
             self._books.inventory.remove(machine)
             self._telling.lost(before, name, why)
-            for rival in self._claimed.pop(machine, ()):
-                self._owed[rival].add(machine)
+            for rival, claimed in self._claimed.items():
+                if machine in claimed:
+                    claimed.discard(machine)
+                    self._owed[rival].add(machine)
             removed += 1
         return Looked(removed=removed)
 

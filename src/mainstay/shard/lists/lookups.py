@@ -24,6 +24,11 @@ class Found:
     refused: MainstayError | None = None
     """Why its answer could not be read."""
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether the provider says that it has no such machine."""
+        return self.record is None and self.refused is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupOptions:

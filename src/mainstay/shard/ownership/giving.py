@@ -46,10 +46,10 @@ class Giving:
             for name, (provider, since_s) in self._coming.items()
             if name not in tools.inventory
             and now_s - since_s < COMING_S
-            and tools.reconciler.denied_at_s(name) < since_s
+            and tools.reconciler.heard.denied_at_s(name) < since_s
         }
         machines = {provider for provider, _ in self._coming.values()}
-        domains = tools.sources - tools.reconciler.listed_since(tools.holdings.since_s)
+        domains = tools.sources - tools.reconciler.heard.listed_since(tools.holdings.since_s)
         return frozenset(machines | domains)
 
     async def transfer(self, instruction: str, asked: Transfer) -> Done | None:

@@ -199,7 +199,7 @@ class Keeping:
 
     def find_clusters(self) -> None:
         """Remember, once after a start, whom the machines serve that every list has named."""
-        if self._found is None and self._tools.reconciler.knows_all:
+        if self._found is None and self._tools.reconciler.heard.knows_all:
             self._found = _served(self._tools.inventory.snapshot())
 
     def _others(self) -> frozenset[ClusterId]:

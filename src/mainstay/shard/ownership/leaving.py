@@ -62,7 +62,7 @@ class Leaving:
         None, where that narrows, until it is known what serves elsewhere.
         """
         owned, domain = self._keeping.owned, checked(asked.domain)
-        if owned.domains is None and not self._tools.reconciler.knows_all:
+        if owned.domains is None and not self._tools.reconciler.heard.knows_all:
             return None
         self._forget(domain)
         self._tools.holdings.reopen([domain])
@@ -117,7 +117,7 @@ class Leaving:
             self._began_s[domain] = now_s
             tools.holdings.close(domain)
         is_patient = now_s - self._began_s[domain] < PATIENCE_S
-        if not tools.reconciler.knows_all or (is_patient and self._is_busy(domain)):
+        if not tools.reconciler.heard.knows_all or (is_patient and self._is_busy(domain)):
             return None
 
         def left(kept: tuple[Stray, ...], moved: tuple[QuotaMoved, ...]) -> Owned:
@@ -137,7 +137,7 @@ class Leaving:
         serves there. Where that is more than can be reported they stay.
         """
         tools, keeping = self._tools, self._keeping
-        if not keeping.owned.retiring or not tools.reconciler.knows_all:
+        if not keeping.owned.retiring or not tools.reconciler.heard.knows_all:
             return
         now_s = tools.clock.elapsed_s()
         self._retiring_s = now_s if self._retiring_s is None else self._retiring_s

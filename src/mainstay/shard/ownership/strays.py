@@ -128,7 +128,7 @@ class Strays:
         self._looked_s = now_s
         here = keeping.owned.here
         there = {name for name in here if name in tools.inventory}
-        answering = tools.sources - tools.reconciler.unreachable
+        answering = tools.sources - tools.reconciler.heard.unreachable
         self._seen = (self._seen | there) & here.keys()
         self._missing_s = {
             name: self._missing_s.get(name, now_s)
@@ -140,7 +140,7 @@ class Strays:
             for name, since_s in self._missing_s.items()
             if now_s - since_s >= (MISSING_S if name in self._seen else UNSEEN_S)
         }
-        denied_s = tools.reconciler.denied_at_s
+        denied_s = tools.reconciler.heard.denied_at_s
         gone = [name for name, since_s in due.items() if denied_s(name) > since_s]
         for name in [name for name in due if name not in gone][:ASKED_MAX]:
             tools.reconciler.look_up(name, here[name].provider)

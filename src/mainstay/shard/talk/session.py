@@ -62,10 +62,12 @@ class Session:
         """A frame has come that is none of ours."""
         self._host.ignored(self, why)
 
-    def say(self, frame: ShardFrame) -> None:
-        """Have it said; who lets too much wait is cut off."""
-        if not self.outbox.put(frame):
+    def say(self, frame: ShardFrame) -> bool:
+        """Have it said; who lets too much wait is cut off. Whether it was taken."""
+        taken = self.outbox.put(frame)
+        if not taken:
             self._host.cut(self, "overflow", f"{len(self.outbox)} frames wait to be read")
+        return taken
 
     async def run(self, send: Send) -> None:
         """Speak, and read roll-ups, until somebody ends it."""

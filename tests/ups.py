@@ -1,0 +1,157 @@
+"""`mainstay up` in a home of its own, as a person starts it, and all that becomes of it."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import outside
+from running import until
+from tree import BIN
+
+PATIENCE_S: Final = 240.0
+
+AT_A_TERMINAL: Final = (
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n"
+)
+"""The terminal on stdin is the one whose end it is told of."""
+
+
+class Up:
+    """One `mainstay up`."""
+
+    def __init__(self, home: Path, *words: str, fleet: int = 120) -> None:
+        self.home = home
+        self.log = home.parent / f"{home.name}.log"
+        self._env = outside.environment(MAINSTAY_HOME=str(home), NO_COLOR="1", COLUMNS="200")
+        self._terminal, its = pty.openpty()
+        command = [BIN / "mainstay", "up", "--free-ports", "--fleet", str(fleet), *words]
+        with self.log.open("wb") as written, os.fdopen(its, "rb") as terminal:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", AT_A_TERMINAL, *map(str, command)],
+                env=self._env, stdin=terminal, stdout=written, stderr=written,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def ready(self) -> "Up":
+        until(
+            lambda: "Ctrl-C stops everything." in self.said or self._ended(), patience_s=PATIENCE_S
+        )
+        return self
+
+    def _ended(self) -> bool:
+        assert self.process.poll() is None, self.said
+        return False
+
+    def run(self, *words: str) -> str:
+        ended = outside.run([BIN / "mainstay", *words], env=self._env)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def rows(self, *words: str) -> list[dict[str, Any]]:
+        return [dict(row) for row in json.loads(self.run(*words, "-o", "json"))]
+
+    def facts(self, process: str) -> dict[str, dict[str, Any]]:
+        found = [json.loads(path.read_text()) for path in (self.home / "run").glob("*.json")]
+        return {each["id"]: each for each in found if each["process"] == process}
+
+    def fact(self, process: str) -> dict[str, Any]:
+        """Of the only one of its kind."""
+        (found,) = self.facts(process).values()
+        return found
+
+    def again(self, process: str, pid: int) -> dict[str, Any]:
+        """What one says that was started again in place of this one."""
+        until(lambda: [each for each in self.facts(process).values() if each["pid"] != pid])
+        return self.fact(process)
+
+    def pids(self) -> set[int]:
+        """All processes below it, however deep; its own, too."""
+        return {self.process.pid, *below(self.process.pid)}
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(timeout=PATIENCE_S)
+
+    def hang_up(self) -> int:
+        """Close the terminal in which it runs."""
+        os.close(self._terminal)
+        self._terminal = -1
+        return self.process.wait(timeout=PATIENCE_S)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self._terminal >= 0:
+            os.close(self._terminal)
+            self._terminal = -1
+
+
+@contextmanager
+def an_up(home: Path, *words: str, fleet: int = 120) -> Iterator[Up]:
+    """One that is gone when the block is left, whatever happened."""
+    up = Up(home, *words, fleet=fleet)
+    try:
+        yield up
+    finally:
+        up.kill()
+
+
+@contextmanager
+def home_below(mode: int) -> Iterator[Path]:
+    """Below a folder of this mode, gone afterwards with all that is in it."""
+    folder = Path(tempfile.mkdtemp(prefix="mainstay-up-"))
+    folder.chmod(mode)
+    try:
+        yield folder / "home"
+    finally:
+        until(lambda: _is_gone(folder))
+
+
+def _is_gone(folder: Path) -> bool:
+    """Processes that were killed may still be writing."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def below(pid: int) -> set[int]:
+    """The children of a process, and theirs."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has just ended
+    found: set[int] = set()
+    more = {pid}
+    while more:
+        more = {child for child, parent in parents.items() if parent in more}
+        found |= more
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def all_gone(pids: set[int]) -> bool:
+    return not any(is_alive(pid) for pid in pids)
