@@ -6,7 +6,6 @@ these. It is refused at once, as an allocation is, unless somebody brings machin
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
@@ -16,7 +15,7 @@ from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.placement.place import Reason
 from mainstay.tenancy.request import Order, SkuUnavailable
-from mainstay.tenancy.states import Actor
+from mainstay.tenancy.states import REQUEST_PREFIX, Actor, CapacityState
 
 BRIDGE_SEEN_S: Final = 60
 """Who has not said for so long that it brings machines brings none."""
@@ -27,15 +26,6 @@ PAGE_MAX: Final = 200
 
 CURABLE: Final = frozenset({Reason.REGION, Reason.NO_ROOM, Reason.NOT_READY})
 """Refusals that another machine would end."""
-
-
-class CapacityState(StrEnum):
-    """Where such a request is; all but the first are ends."""
-
-    WAITING = "waiting"
-    PLACED = "placed"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
 
 
 C = CapacityState
@@ -72,7 +62,7 @@ async def ask(pool: Pool, ids: Ids, wish: Wish) -> Row:
 
     `ids` gives the same ids whenever the same request is tried.
     """
-    identity = ids("cap")
+    identity = ids(REQUEST_PREFIX)
     if (row := await _found(pool, identity)) is not None:
         return row
     given = _as(ids, identity)
@@ -93,15 +83,31 @@ async def show(pool: Pool, request: str, *, project: str | None) -> Row:
     return row
 
 
-async def listed(pool: Pool, *, project: str, limit: int = 100) -> list[Row]:
-    """Those of a project, newest first."""
+async def listed(
+    pool: Pool, *, project: str | None, state: CapacityState | None = None, limit: int = 100
+) -> list[Row]:
+    """Those of a project, or of all; in a state, or in any; newest first."""
+    given = {"project_id": project, "state": None if state is None else str(state)}
+    wanted = [f"{name} = %({name})s" for name, value in given.items() if value is not None]
     async with transaction(pool) as tx:
         found = await tx.execute(
-            """select * from capacity_requests where project_id = %s
-               order by created_at desc, id desc limit %s""",
-            [project, min(limit, PAGE_MAX)],
+            f"""select * from capacity_requests where {" and ".join(wanted) or "true"}
+                order by created_at desc, id desc limit %(limit)s""",
+            {**given, "limit": min(limit, PAGE_MAX)},
         )
         return await found.fetchall()
+
+
+async def count_waiting(pool: Pool, *, project: str | None) -> int:
+    """How many wait, of a project or of all."""
+    async with transaction(pool) as tx:
+        found = await tx.execute(
+            """select count(*) as many from capacity_requests where state = 'waiting'
+               and (%(project)s::text is null or project_id = %(project)s)""",
+            {"project": project},
+        )
+        (row,) = await found.fetchall()
+    return int(row["many"])
 
 
 async def cancel(pool: Pool, request: str, *, project: str | None) -> Row:

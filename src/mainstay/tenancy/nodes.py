@@ -235,18 +235,22 @@ _LISTED: Final = """
            count(slots.id) filter (where slots.status = 'cleanup_blocked') as slots_blocked
     from nodes left join slots on slots.node_id = nodes.id
     where nodes.id > %(after)s and (%(node)s::text is null or nodes.id = %(node)s)
+      and (%(retired)s or nodes.status <> 'retired')
     group by nodes.id order by nodes.id limit %(limit)s
 """
 
 
-async def listed(pool: Pool, *, after: str = "", limit: int = 100) -> list[Row]:
+async def listed(
+    pool: Pool, *, after: str = "", limit: int = 100, retired: bool = False
+) -> list[Row]:
     """A page of nodes by id, each with how many of its slots are free and blocked."""
-    return await _counted(pool, {"after": after, "node": None, "limit": limit})
+    values = {"after": after, "node": None, "limit": limit, "retired": retired}
+    return await _counted(pool, values)
 
 
 async def show(pool: Pool, node: str) -> Row:
     """One node, counted in the same way."""
-    rows = await _counted(pool, {"after": "", "node": node, "limit": 1})
+    rows = await _counted(pool, {"after": "", "node": node, "limit": 1, "retired": True})
     if not rows:
         raise NodeNotFound(f"no node {node}")
     return rows[0]

@@ -39,6 +39,19 @@ class Status(StrEnum):
     """Clean-up could not be proved; what it held stays held."""
 
 
+class CapacityState(StrEnum):
+    """Where a request for capacity that may wait is; all but the first are ends."""
+
+    WAITING = "waiting"
+    PLACED = "placed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+REQUEST_PREFIX: Final = "cap"
+"""Ids of requests for capacity begin so, and allocations are asked for by them, too."""
+
+
 class Actor(StrEnum):
     """Who may ask for an edge."""
 

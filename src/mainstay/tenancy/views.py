@@ -94,7 +94,7 @@ _TAKEN: Final = """
 async def show(pool: Pool, allocation: str, *, project: str | None) -> Shown:
     """One allocation; another project's does not exist."""
     async with transaction(pool) as tx:
-        row = await _one(tx, allocation, project)
+        row = await one(tx, allocation, project)
         claims = await (await tx.execute(_CLAIMS, [allocation])).fetchall()
         keys = await tx.execute(
             "select ssh_key_id from allocation_ssh_keys where allocation_id = %s order by 1",
@@ -115,7 +115,8 @@ async def show(pool: Pool, allocation: str, *, project: str | None) -> Shown:
         )
 
 
-async def _one(tx: Connection, allocation: str, project: str | None) -> Row:
+async def one(tx: Connection, allocation: str, project: str | None) -> Row:
+    """Its row alone; another project's does not exist."""
     found = await tx.execute(
         """select * from allocations
            where id = %(id)s and (%(project)s::text is null or project_id = %(project)s)""",

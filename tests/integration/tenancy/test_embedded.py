@@ -18,9 +18,12 @@ import psycopg
 import pytest
 
 import outside
-from mainstay.model.errors import Unavailable
+from mainstay.model.errors import Rejected, Unavailable
+from mainstay.tenancy.database import cluster
+from mainstay.tenancy.database.account import UNPRIVILEGED
 from mainstay.tenancy.database.binaries import INSTALLED, LIBRARIES, PACKAGE, _installed, can_reach
-from mainstay.tenancy.database.embedded import UNPRIVILEGED, InUse, Server, embedded
+from mainstay.tenancy.database.cluster import InUse, forget
+from mainstay.tenancy.database.embedded import Server, embedded
 
 PROGRAM: Final = outside.ROOT / "tests" / "lone_server.py"
 PATIENCE_S: Final = 60.0
@@ -93,6 +96,23 @@ class TestStartingAgain:
         with embedded(home) as server, pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(f"host=127.0.0.1 port={server.port} user=mainstay", password="guess")
 
+    def test_it_is_at_the_port_it_is_told_and_a_taken_one_is_said_in_one_line(
+        self, home: Path
+    ) -> None:
+        with embedded(home) as server:
+            port = server.port
+            with (
+                open_folder() as other,
+                pytest.raises(Rejected) as refused,
+                embedded(other, port=port),
+            ):
+                pytest.fail("two servers at one port")
+        assert str(refused.value) == f"cannot listen at 127.0.0.1:{port}: Address already in use"
+
+        with embedded(home, port=port) as server:
+            assert answers(server)
+            assert server.port == port
+
     def test_it_is_gone_when_the_block_is_left(self, home: Path) -> None:
         with embedded(home) as server:
             assert answers(server)
@@ -115,6 +135,24 @@ class TestStartingAgain:
     def test_a_stale_pid_file_does_not_keep_it_from_starting(self, home: Path, text: str) -> None:
         (data_of(home) / "postmaster.pid").write_text(text)
 
+        with embedded(home) as server:
+            assert notes(server.url) == ["kept"]
+
+    @pytest.mark.parametrize("kept", ["", "another"], ids=["gone", "another one's"])
+    def test_a_password_that_does_not_fit_is_made_anew_and_nothing_else_is(
+        self, home: Path, kept: str
+    ) -> None:
+        path = home / "password"
+        before = path.read_text()
+        path.write_text(kept)
+        if not kept:
+            path.unlink()
+
+        with embedded(home) as server:
+            assert notes(server.url) == ["kept"]
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(server.url.replace(path.read_text(), before))
+        assert path.stat().st_mode & 0o777 == 0o600
         with embedded(home) as server:
             assert notes(server.url) == ["kept"]
 
@@ -202,6 +240,15 @@ class TestParent:
 
 
 @contextmanager
+def closed_home() -> Iterator[tuple[Path, Path]]:
+    """A folder below one that only root can enter, and where its files go instead."""
+    with open_folder() as ours, open_folder() as elsewhere:
+        closed = ours / "closed"
+        closed.mkdir(mode=0o700)
+        yield closed / "home", elsewhere
+
+
+@contextmanager
 def closed_binaries(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An environment that only root can read, as one under an umask of 077."""
     with open_folder() as ours:
@@ -243,6 +290,43 @@ class TestWhoRunsIt:
             with embedded(folder, elsewhere=elsewhere) as server:
                 assert answers(server)
             assert list(elsewhere.iterdir()) == [made]
+
+    @as_root
+    def test_a_home_made_again_at_the_same_path_begins_anew_and_deletes_nothing(self) -> None:
+        with closed_home() as (folder, elsewhere):
+            with embedded(folder, elsewhere=elsewhere) as server:
+                say(server.url, "create table notes (note text)")
+            (lost,) = elsewhere.iterdir()
+            shutil.rmtree(folder)
+
+            with embedded(folder, elsewhere=elsewhere) as server:
+                say(server.url, "create table notes (note text)")
+
+            assert (lost / "data" / "PG_VERSION").exists()
+            assert len({*elsewhere.iterdir()} - {lost}) == 1
+
+    @as_root
+    def test_what_is_elsewhere_is_forgotten_with_the_home_and_nothing_else_is(self) -> None:
+        with closed_home() as (folder, elsewhere):
+            another = folder.with_name("another")
+            for each in (folder, another):
+                with embedded(each, elsewhere=elsewhere) as server:
+                    say(server.url, "create table notes (note text)")
+            lost = elsewhere / f"{cluster._named(folder)}-a-symlink"
+            lost.symlink_to(another)
+            with (
+                embedded(folder, elsewhere=elsewhere) as server,
+                pytest.raises(InUse, match="another process runs PostgreSQL in"),
+            ):
+                forget(folder, elsewhere=elsewhere)
+
+            forget(folder, elsewhere=elsewhere)
+
+            assert not folder.exists()
+            assert (another / "password").exists()
+            assert len([place for place in elsewhere.iterdir() if place != lost]) == 1
+            with embedded(another, elsewhere=elsewhere) as server:
+                say(server.url, "select from notes")
 
     @as_root
     def test_binaries_that_the_user_cannot_read_are_copied_once(

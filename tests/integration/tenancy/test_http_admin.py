@@ -106,6 +106,25 @@ class TestNodes:
 
         on_stage(database_url, scenario)
 
+    def test_nodes_that_are_retired_are_listed_only_if_asked_for(self, database_url: str) -> None:
+        """Machines that come and go leave many of them."""
+
+        async def scenario(stage: Stage) -> None:
+            for name, status in (("a", "retired"), ("b", "active"), ("c", "retired")):
+                await node(stage.pool, name, status=status)
+
+            async def names(**query: Any) -> list[str]:
+                answer = await stage.readonly.get("/admin/nodes", **query)
+                return [each["id"] for each in answer.json()["items"]]
+
+            assert await names() == ["b"]
+            assert await names(limit=2, retired=True) == ["a", "b"]
+            assert await names(after="b", retired=True) == ["c"]
+            shown = await stage.readonly.get("/admin/nodes/a")
+            assert shown.json()["status"] == "retired"
+
+        on_stage(database_url, scenario)
+
     def test_a_node_is_drained_resumed_and_not_retired_while_it_is_held(
         self, database_url: str
     ) -> None:

@@ -14,13 +14,14 @@ from typing import Any, Final
 
 import pytest
 
+import nursery
 import outside
 from certificates import Authority
 from event_stage import NatsServer, needs_nats
 from mainstay.cli.client import Client
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
+from nursery import Born
 from postgres import database_url, server
-from tree import BIN
 
 __all__ = ["database_url", "server"]
 
@@ -49,23 +50,19 @@ class Site:
         )
 
     def says(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return outside.run([BIN / "mainstay", *words], env=self._environment)
+        return nursery.run(words, cwd=outside.ROOT, env=self._environment)
 
     @contextmanager
-    def runs(self, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
+    def runs(self, *words: str) -> Iterator[Born]:
         """A process, once it has said that it is at work; killed at the end."""
         log = self.home / f"{words[0]}-{next(_NUMBERS)}.log"
-        with (
-            log.open("wb") as stream,
-            subprocess.Popen(
-                [BIN / "mainstay", *words], env=self._environment, stdout=stream, stderr=stream
-            ) as process,
-        ):
-            try:
-                _until(lambda: b"Ctrl-C stops it" in log.read_bytes(), log)
-                yield process
-            finally:
-                process.kill()
+        process = nursery.logged(words, log, cwd=outside.ROOT, **self._environment)
+        try:
+            _until(lambda: b"Ctrl-C stops it" in log.read_bytes(), log)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
     def client(self, role: str) -> Client:
         keys = json.loads((self.home / "tenancy/credentials.json").read_text())
@@ -174,6 +171,9 @@ def _is_open(address: str) -> bool:
         return probe.connect_ex((host, int(port))) == 0
 
 
+NODES: Final = (("get", "nodes"), ("admin", "nodes"))
+
+
 class TestCommands:
     def test_errors_of_the_server_are_one_line_with_the_right_code(self, site: Site) -> None:
         away = site.says("alloc", "list")
@@ -189,6 +189,40 @@ class TestCommands:
         assert "allocation_not_found" in none.stderr
         assert all(ended.stderr.count("\n") == 1 for ended in (away, wrong, none))
         assert json.loads(listed.stdout) == []
+
+    def test_the_same_nouns_list_the_same_and_what_is_made_can_be_data(self, site: Site) -> None:
+        words = ("alloc", "create", "--sku", "h200-sxm-slice", "--region", "region-1")
+        with site.runs("api"):
+            (made,) = json.loads(site.says(*words, "-o", "json").stdout)
+            name = made["allocation_id"]
+            site.says(*words)
+            lists = {
+                noun: site.says(*noun.split(), "-o", "json").stdout
+                for noun in ("alloc list", "get allocations", "admin nodes", "get nodes")
+            }
+            one = site.says("get", "allocation", name, "-o", "name")
+            unknown = site.says("get", "node", "node-z")
+            (released,) = json.loads(site.says("alloc", "release", name, "-o", "json").stdout)
+
+        assert len(json.loads(lists["alloc list"])) == 2
+        assert lists["alloc list"] == lists["get allocations"]
+        assert [node["id"] for node in json.loads(lists["get nodes"])] == ["node-a", "node-b"]
+        assert lists["admin nodes"] == lists["get nodes"]
+        assert (one.returncode, one.stdout) == (0, f"{name}\n")
+        assert unknown.returncode == 1
+        assert unknown.stderr == "mainstay: no node node-z: `mainstay get nodes` lists them\n"
+        assert (released["allocation_id"], released["cancel_requested"]) == (name, True)
+
+    def test_retired_nodes_are_listed_for_who_asks_and_found_by_name(self, site: Site) -> None:
+        with site.runs("api"):
+            site.client("admin").post("/admin/nodes/node-b/step", {"step": "retire"})
+            usual = site.says("get", "nodes", "-o", "name").stdout
+            every = [site.says(*noun, "--retired", "-o", "name").stdout for noun in NODES]
+            named = site.says("get", "node", "node-b", "-o", "name")
+
+        assert usual == "node-a\n"
+        assert every == ["node-a\nnode-b\n"] * 2
+        assert (named.returncode, named.stdout) == (0, "node-b\n")
 
     def test_init_twice_changes_nothing_and_keys_are_for_us_alone(self, site: Site) -> None:
         path = site.home / "tenancy/credentials.json"

@@ -134,9 +134,10 @@ async def listed(
     parts: GivenParts,
     after: Annotated[str, Query(max_length=128, pattern=r"^[\x20-\x7e]*$")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
+    retired: bool = False,
 ) -> Nodes:
-    """Nodes by id, each with how many of its slots are free and blocked."""
-    rows = await nodes.listed(parts.pool, after=after, limit=limit)
+    """Nodes by id, each with how many of its slots are free and blocked; retired ones if asked."""
+    rows = await nodes.listed(parts.pool, after=after, limit=limit, retired=retired)
     return Nodes(items=[CountedNode(**picked(CountedNode, row)) for row in rows])
 
 

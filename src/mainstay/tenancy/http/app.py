@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from mainstay import __version__
 from mainstay.tenancy.database.connect import transaction
-from mainstay.tenancy.http import admin, admin_nodes, capacity, keys, live, tenant
+from mainstay.tenancy.http import admin, admin_nodes, capacity, expected, keys, live, tenant
 from mainstay.tenancy.http.caller import Parts
 from mainstay.tenancy.http.errors import install
 from mainstay.tenancy.http.frame import Frame
@@ -33,8 +33,8 @@ ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 ROUTERS: Final = (
-    tenant.router, capacity.router, live.router, keys.tenant, admin.router, admin_nodes.router,
-    keys.admin,
+    tenant.router, capacity.router, expected.router, live.router, keys.tenant, admin.router,
+    admin_nodes.router, expected.admin, keys.admin,
 )  # fmt: skip
 
 

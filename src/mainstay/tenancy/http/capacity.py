@@ -8,13 +8,14 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from mainstay.tenancy import capacity
-from mainstay.tenancy.capacity import WAIT_S, WAIT_S_MAX, CapacityState, Wish
+from mainstay.tenancy.capacity import WAIT_S, WAIT_S_MAX, Wish
 from mainstay.tenancy.database.connect import Row
 from mainstay.tenancy.http import shapes
 from mainstay.tenancy.http.caller import ID_PATTERN, GivenParts, Project, User
 from mainstay.tenancy.http.once import Mutation
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.request import Order
+from mainstay.tenancy.states import CapacityState
 
 router: Final = APIRouter(tags=["tenant"])
 

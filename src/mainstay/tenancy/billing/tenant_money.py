@@ -1,0 +1,276 @@
+"""What tenants cost and bring in: a shard's spending for tenancy, divided by who holds its GPUs.
+
+Pure: made of the answers of shards and of the API. Per hour, a project is charged its share of the
+machines it is on. So far, what was spent is divided by the GPU time that was held, since nobody
+keeps what each machine cost while it was somebody's.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Final
+
+from mainstay.model.money_views import MoneyRows
+from mainstay.model.views import MoneyRow
+from mainstay.tenancy.node_names import node_name
+
+Said = Mapping[str, Any]
+
+UNCLAIMED: Final = "(unclaimed)"
+WHOLE: Final = "(all)"
+
+HOLDING: Final = frozenset({"requested", "provisioning", "active", "releasing", "release_failed"})
+"""Whoever is so keeps others from its GPUs."""
+
+NANO_PER_CENT: Final = 10_000_000
+
+HOUR_S: Final = 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantFacts:
+    """What shards and the API say, at one moment."""
+
+    spending: MoneyRow
+    """Of the cluster that tenants are, over all shards; in nano-dollars."""
+
+    prices: Mapping[str, float]
+    """Dollars per hour of its machines, by id."""
+
+    nodes: Sequence[Said]
+    allocations: Sequence[Said]
+    since_s: float
+    """From when on shards have counted."""
+
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantRow:
+    """One project, what nobody holds, or all of it."""
+
+    name: str
+    gpus: int = 0
+    """That it holds now."""
+
+    spend_per_hour: int = 0
+    """Nano-dollars, and so is the next."""
+
+    spent: int = 0
+    earns_per_hour: Mapping[str, int] = field(default_factory=dict)
+    """In minor units by currency: what it pays, as far as it is active."""
+
+    earned: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What one shard pays for tenants."""
+
+    spending: MoneyRow
+    since_s: float
+    prices: Mapping[str, float]
+
+
+def of_cluster(told: MoneyRows, cluster: str) -> MoneyRow:
+    """What a shard spends for one cluster."""
+    return next((each for each in told.rows if each.name == cluster), MoneyRow(name=cluster))
+
+
+def facts_of(
+    paid: Sequence[Paid], nodes: Sequence[Said], allocations: Sequence[Said], now_s: float
+) -> TenantFacts:
+    """What all of them said, together."""
+    sums = {
+        each.name: sum(getattr(one.spending, each.name) for one in paid)
+        for each in fields(MoneyRow)
+        if each.name != "name"
+    }
+    return TenantFacts(
+        spending=MoneyRow(name="", **sums),
+        prices={machine: price for one in paid for machine, price in one.prices.items()},
+        nodes=nodes,
+        allocations=allocations,
+        since_s=min((one.since_s for one in paid), default=0.0),
+        now_s=now_s,
+    )
+
+
+def tenant_rows(facts: TenantFacts) -> tuple[TenantRow, ...]:
+    """Projects by what they cost, then what nobody holds, then the whole: they add up to it."""
+    per_hour, held_gpus = _per_hour(facts)
+    seconds = _held_seconds(facts)
+    spent = _divided(facts, seconds)
+    projects = sorted(
+        held_gpus.keys() | {name for name, held in seconds.items() if held},
+        key=lambda name: (-per_hour[name], -spent[name], name),
+    )
+    rows = [
+        TenantRow(
+            name=name,
+            gpus=held_gpus[name],
+            spend_per_hour=per_hour[name],
+            spent=spent[name],
+            earns_per_hour=_earns(_of(facts, name)),
+            earned=_earned(_of(facts, name), facts),
+        )
+        for name in projects
+    ]
+    total = facts.spending
+    rest = TenantRow(
+        name=UNCLAIMED,
+        gpus=max(0, _gpus_free(facts)),
+        spend_per_hour=total.spend_per_hour - sum(row.spend_per_hour for row in rows),
+        spent=total.spent - sum(row.spent for row in rows),
+    )
+    whole = TenantRow(
+        name=WHOLE,
+        gpus=sum(row.gpus for row in (*rows, rest)),
+        spend_per_hour=total.spend_per_hour,
+        spent=total.spent,
+        earns_per_hour=_added(row.earns_per_hour for row in rows),
+        earned=_added(row.earned for row in rows),
+    )
+    return (*rows, rest, whole)
+
+
+def margin(spent: int, earned: Mapping[str, int]) -> int | None:
+    """Cents that are left of what is paid; None where it is paid in another currency, too."""
+    if earned.keys() - {"USD"}:
+        return None
+    return earned.get("USD", 0) - (spent + NANO_PER_CENT // 2) // NANO_PER_CENT
+
+
+def remarks(facts: TenantFacts) -> Iterator[str]:
+    """What is to be known about the numbers."""
+    nodes = _paid_nodes(facts)
+    own = sum(
+        each["gpus"]
+        for each in facts.allocations
+        if each["status"] in HOLDING and each["node_id"] not in nodes
+    )
+    if own:
+        yield f"{own} GPUs are on nodes that no shard pays for; they cost nothing here."
+    if not facts.spending.hosts:
+        yield "No shard pays for a machine of tenants: is the bridge connected?"
+    yield "What was spent so far is divided by GPU time held; per hour it is by machine."
+
+
+def _of(facts: TenantFacts, project: str) -> list[Said]:
+    return [each for each in facts.allocations if each["project_id"] == project]
+
+
+def _paid_nodes(facts: TenantFacts) -> dict[str, tuple[float, int]]:
+    """Nodes that are machines of a shard: dollars per hour and GPUs, by id.
+
+    A node is one life of a machine, so its name begins like that of its machine.
+    """
+    price_of = {_stem(node_name(machine, 0)): price for machine, price in facts.prices.items()}
+    return {
+        node["id"]: (price_of[_stem(node["id"])], node["gpus_total"])
+        for node in facts.nodes
+        if node["status"] != "retired" and _stem(node["id"]) in price_of
+    }
+
+
+def _stem(node: str) -> str:
+    return node.rpartition(".")[0]
+
+
+def _gpus_free(facts: TenantFacts) -> int:
+    """GPUs that a shard pays for and nobody holds."""
+    nodes = _paid_nodes(facts)
+    held: int = sum(
+        each["gpus"]
+        for each in facts.allocations
+        if each["status"] in HOLDING and each["node_id"] in nodes
+    )
+    return sum(gpus for _, gpus in nodes.values()) - held
+
+
+def _per_hour(facts: TenantFacts) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
+    """Nano-dollars per hour and GPUs of each project that holds any."""
+    nodes = _paid_nodes(facts)
+    dollars: defaultdict[str, int] = defaultdict(int)
+    gpus: defaultdict[str, int] = defaultdict(int)
+    for each in facts.allocations:
+        if each["status"] not in HOLDING:
+            continue
+        gpus[each["project_id"]] += each["gpus"]
+        price, on_node = nodes.get(each["node_id"], (0.0, 0))
+        if on_node:
+            dollars[each["project_id"]] += round(price * 1e9) * each["gpus"] // on_node
+    return dollars, gpus
+
+
+def _held_seconds(facts: TenantFacts) -> defaultdict[str, float]:
+    """GPU seconds that each project held since counting began."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for each in facts.allocations:
+        until = None if each["status"] in HOLDING else _first(each, "released_at", "failed_at")
+        found[each["project_id"]] += each["gpus"] * _overlap_s(facts, each["created_at"], until)
+    return found
+
+
+def _divided(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[str, int]:
+    """What was spent, by GPU time; what nobody held is left over."""
+    there = sum(
+        node["gpus_total"]
+        * _overlap_s(
+            facts, node["created_at"], node["last_seen_at"] if node["status"] == "retired" else None
+        )
+        for node in facts.nodes
+        if _stem(node["id"])
+    )
+    whole = max(there, sum(seconds.values()))
+    found: defaultdict[str, int] = defaultdict(int)
+    for project, held in seconds.items():
+        found[project] = int(facts.spending.spent * (held / whole)) if whole else 0
+    return found
+
+
+def _overlap_s(facts: TenantFacts, begin: str, end: str | None) -> float:
+    """How much of a time lies in the time that is counted."""
+    until_s = facts.now_s if end is None else _seconds(end)
+    return max(0.0, min(until_s, facts.now_s) - max(_seconds(begin), facts.since_s))
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _first(said: Said, *names: str) -> str | None:
+    return next((said[name] for name in names if said[name]), None)
+
+
+def _earns(allocations: Sequence[Said]) -> dict[str, int]:
+    """Minor units per hour of what is active now."""
+    active = [each for each in allocations if each["status"] == "active"]
+    return _added({each["price"]["currency"]: _rate(each)} for each in active)
+
+
+def _earned(allocations: Sequence[Said], facts: TenantFacts) -> dict[str, int]:
+    """Minor units since counting began, each allocation rounded down."""
+    return _added(
+        {each["price"]["currency"]: int(_rate(each) * _paid_s(each, facts) / HOUR_S)}
+        for each in allocations
+        if each["active_at"]
+    )
+
+
+def _rate(allocation: Said) -> int:
+    return int(allocation["price"]["gpu_hour_minor"] * allocation["gpus"])
+
+
+def _paid_s(allocation: Said, facts: TenantFacts) -> float:
+    until = _first(allocation, "releasing_at", "released_at", "failed_at")
+    return _overlap_s(facts, allocation["active_at"], until)
+
+
+def _added(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: defaultdict[str, int] = defaultdict(int)
+    for each in amounts:
+        for currency, amount in each.items():
+            found[currency] += amount
+    return dict(found)

@@ -1,0 +1,156 @@
+"""What tenants cost and bring in: divided so that it adds up."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mainstay.model.views import MoneyRow
+from mainstay.tenancy.billing.tenant_money import (
+    UNCLAIMED,
+    WHOLE,
+    TenantFacts,
+    TenantRow,
+    margin,
+    remarks,
+    tenant_rows,
+)
+from mainstay.tenancy.node_names import node_name
+
+NANO: Final = 10**9
+SINCE_S: Final = 1_000_000.0
+HOUR_S: Final = 3_600.0
+NOW_S: Final = SINCE_S + 2 * HOUR_S
+
+
+def at(hours: float) -> str:
+    """So long after counting began."""
+    return datetime.fromtimestamp(SINCE_S + hours * HOUR_S, UTC).isoformat()
+
+
+def a_node(machine: str, gpus: int = 8, **given: Any) -> dict[str, Any]:
+    node = {"id": node_name(machine, 1), "gpus_total": gpus, "status": "active",
+            "created_at": at(-5), "last_seen_at": None}  # fmt: skip
+    return {**node, **given}
+
+
+def an_allocation(project: str, machine: str, gpus: int, **given: Any) -> dict[str, Any]:
+    held = {
+        "project_id": project, "status": "active", "gpus": gpus,
+        "node_id": node_name(machine, 1), "price": {"gpu_hour_minor": 250, "currency": "USD"},
+        "created_at": at(-1), "active_at": at(-1), "releasing_at": None, "released_at": None,
+        "failed_at": None,
+    }  # fmt: skip
+    return {**held, **given}
+
+
+def facts(
+    nodes: Sequence[Mapping[str, Any]], allocations: Sequence[Mapping[str, Any]],
+    prices: Mapping[str, float] | None = None, **spending: int,
+) -> TenantFacts:  # fmt: skip
+    told = {"hosts": 1, "spend_per_hour": 16 * NANO, "spent": 32 * NANO, **spending}
+    return TenantFacts(
+        spending=MoneyRow(name="tenants", **told),
+        prices={"m-1": 16.0} if prices is None else prices,
+        nodes=nodes,
+        allocations=allocations,
+        since_s=SINCE_S,
+        now_s=NOW_S,
+    )
+
+
+def by_name(told: TenantFacts) -> dict[str, TenantRow]:
+    return {row.name: row for row in tenant_rows(told)}
+
+
+def test_a_project_costs_its_share_of_the_machine_it_is_on() -> None:
+    rows = by_name(facts([a_node("m-1")], [an_allocation("blue", "m-1", 2)]))
+
+    assert (rows["blue"].gpus, rows["blue"].spend_per_hour) == (2, 4 * NANO)
+    assert (rows[UNCLAIMED].gpus, rows[UNCLAIMED].spend_per_hour) == (6, 12 * NANO)
+    assert (rows[WHOLE].gpus, rows[WHOLE].spend_per_hour) == (8, 16 * NANO)
+
+
+def test_what_was_spent_is_divided_by_the_gpu_time_held() -> None:
+    half_the_time = an_allocation("red", "m-1", 4, created_at=at(1), active_at=at(1))
+    rows = by_name(facts([a_node("m-1")], [an_allocation("blue", "m-1", 2), half_the_time]))
+
+    assert (rows["blue"].spent, rows["red"].spent) == (8 * NANO, 8 * NANO)
+    assert rows[UNCLAIMED].spent == 16 * NANO
+
+
+def test_the_parts_add_up_to_what_the_shard_pays() -> None:
+    uneven = [an_allocation(name, "m-1", 1, created_at=at(n / 7)) for n, name in enumerate("abc")]
+    rows = tenant_rows(facts([a_node("m-1")], uneven, spend_per_hour=16 * NANO + 1, spent=77))
+
+    *parts, whole = rows
+    assert whole.name == WHOLE
+    assert sum(row.spend_per_hour for row in parts) == whole.spend_per_hour
+    assert sum(row.spent for row in parts) == whole.spent == 77
+
+
+def test_what_was_held_before_counting_began_does_not_count() -> None:
+    ended = an_allocation(
+        "old", "m-1", 8, status="released", created_at=at(-4), active_at=at(-4),
+        releasing_at=at(-3), released_at=at(-3),
+    )  # fmt: skip
+    rows = by_name(facts([a_node("m-1")], [ended]))
+
+    assert set(rows) == {UNCLAIMED, WHOLE}
+    assert rows[UNCLAIMED].spent == 32 * NANO
+
+
+def test_one_that_has_ended_costs_nothing_now_and_paid_until_it_was_given_back() -> None:
+    ended = an_allocation(
+        "blue", "m-1", 2, status="released", created_at=at(0), active_at=at(0.5),
+        releasing_at=at(1), released_at=at(1.5),
+    )  # fmt: skip
+    rows = by_name(facts([a_node("m-1")], [ended]))
+
+    assert (rows["blue"].gpus, rows["blue"].spend_per_hour) == (0, 0)
+    assert rows["blue"].spent == 32 * NANO * 3 // 16
+    assert (rows["blue"].earns_per_hour, rows["blue"].earned) == ({}, {"USD": 250})
+
+
+def test_what_is_not_active_holds_room_and_pays_nothing() -> None:
+    waiting = an_allocation("blue", "m-1", 8, status="provisioning", active_at=None)
+    rows = by_name(facts([a_node("m-1")], [waiting]))
+
+    assert rows["blue"].spend_per_hour == 16 * NANO
+    assert (rows["blue"].earns_per_hour, rows["blue"].earned) == ({}, {})
+
+
+def test_currencies_are_not_mixed() -> None:
+    euros = an_allocation("red", "m-1", 1, price={"gpu_hour_minor": 100, "currency": "EUR"})
+    rows = by_name(facts([a_node("m-1")], [an_allocation("blue", "m-1", 2), euros]))
+
+    assert rows[WHOLE].earns_per_hour == {"USD": 500, "EUR": 100}
+    assert rows[WHOLE].earned == {"USD": 1_000, "EUR": 200}
+
+
+def test_a_node_of_its_own_costs_no_shard_anything_and_that_is_said() -> None:
+    own = an_allocation("blue", "m-1", 4, node_id="node-a")
+    told = facts([a_node("m-1"), a_node("m-1", id="node-a")], [own])
+    rows = by_name(told)
+
+    assert (rows["blue"].gpus, rows["blue"].spend_per_hour) == (4, 0)
+    assert rows[UNCLAIMED].gpus == 8
+    assert any("4 GPUs are on nodes that no shard pays for" in line for line in remarks(told))
+
+
+def test_a_retired_life_of_a_machine_is_no_room() -> None:
+    gone = a_node("m-1", id=node_name("m-1", 0), status="retired", last_seen_at=at(1))
+    rows = by_name(facts([gone, a_node("m-1", created_at=at(1))], []))
+
+    assert rows[UNCLAIMED].gpus == 8
+
+
+def test_without_the_bridge_that_is_said() -> None:
+    told = facts([], [], prices={}, hosts=0, spend_per_hour=0, spent=0)
+
+    assert any("is the bridge connected?" in line for line in remarks(told))
+
+
+def test_the_margin_is_what_is_paid_less_what_it_costs_and_unknown_in_another_currency() -> None:
+    assert margin(2 * NANO, {"USD": 900}) == 700
+    assert margin(NANO, {}) == -100
+    assert margin(NANO, {"USD": 900, "EUR": 1}) is None
