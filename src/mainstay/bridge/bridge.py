@@ -1,8 +1,7 @@
 """The loop: what the shard says against what the rows say, one step at a time, and then demand.
 
 `look` takes no input but the two: the path after a crash is the path of every day. What the shard
-says only hurries it, but for the reason and the grace of a drain, which are said once and so are
-written down when they are heard.
+says only hurries it, but for a drain that is told: its node is closed before that is acknowledged.
 """
 
 import asyncio
@@ -12,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from mainstay.bridge import rows
-from mainstay.bridge.demand import Kind, Standing, needs
+from mainstay.bridge.demand import Standing, needs
 from mainstay.bridge.doing import Acts, Tools
+from mainstay.bridge.drains import Drain, Drains
 from mainstay.bridge.hearing import Hearing
 from mainstay.bridge.machines import Machines
 from mainstay.bridge.metrics import BridgeMetrics
@@ -27,8 +27,9 @@ from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 from mainstay.model.state import State
 from mainstay.runtime.log import logger
 from mainstay.session.client import SessionClient
-from mainstay.tenancy import capacity
+from mainstay.tenancy import capacity, wanted_rows
 from mainstay.tenancy.database.connect import Row, transaction
+from mainstay.tenancy.wanted import Kind
 
 STEPS_MAX: Final = 8
 """Of one life at one look; a life has no more."""
@@ -66,13 +67,12 @@ class Bridge:
         self._metrics, self._machines = metrics, machines
         self._hurry = asyncio.Event()
         self._asked: tuple[Need, ...] | None = None
-        self._told: dict[str, Told] = {}
-        """Drains that were told, by machine, until it begins another life."""
+        self._drains = Drains(hearing.clock)
 
     async def bootstrap(self, asked: BootstrapAsked) -> bytes:
         """A machine is to join: its life begins."""
         self._hearing.forget(asked.machine)
-        self._told.pop(asked.machine, None)
+        self._drains.forget(asked.machine)
         try:
             life = await self._options.acts.ask(self._tools, asked)
         except MainstayError as error:
@@ -85,18 +85,19 @@ class Bridge:
 
     async def reclaim(self, told: ReclaimTold) -> int:
         """Nodes will be drained: they are closed before this is answered."""
-        begun, why = 0, self._reason(told)
-        self._told.update(dict.fromkeys(told.nodes, why))  # the loop may be quicker than we are
+        begun, drain = 0, self._drains.told(told)  # the loop may be quicker than we are
         for machine in told.nodes:
             for life in await self._lives(machine):
-                await self._take(Name.CLOSE, life, why)
-                begun += 1
+                if self._drains.of(machine) is drain:  # else this is its next life already
+                    await self._take(Name.CLOSE, life, self._told(drain))
+                    begun += 1
         self._hurry.set()
         return begun
 
     async def node_state(self, state: NodeState) -> None:
         """A machine stands so."""
         self._hearing.hear(state)
+        self._drains.heard(state)
         self._hurry.set()
 
     async def hint(self, hint: CapacityHint) -> None:
@@ -125,11 +126,12 @@ class Bridge:
             await self._live(life)
         await capacity.place_due(self._tools.pool, self._tools.ids)
         async with transaction(self._tools.pool) as tx:
-            kinds = [self._kind(row) for row in await rows.kinds(tx)]
+            kinds = [self._kind(row) for row in await wanted_rows.kinds(tx)]
             lives = await rows.lives(tx, self._tools.cluster)
-            waiting = await rows.waiting(tx)
+            waiting = await wanted_rows.waiting(tx)
         self._stand(lives)
         self._hearing.tidy()
+        self._drains.tidy({life["machine"] for life in lives})
         standing = self._standing(kinds, lives)
         asked = needs(ClusterId(self._tools.cluster), kinds, standing, waiting)
         self._measure(lives, standing, asked)
@@ -178,28 +180,21 @@ class Bridge:
             return Told("no agent has enrolled in time")
         if name is not Name.CLOSE:
             return Told(life["reason"])
-        if (told := self._told.get(life["machine"])) is not None:
-            return told
+        if (drain := self._drains.of(life["machine"])) is not None:
+            return self._told(drain)
         state = self._hearing.of(life["machine"])
         if known.heard is State.FAILED and state is not None:
             return Told(f"the machine has failed: {state.last_error or 'no reason given'}"[:400])
         if is_gone(known, self._options.patience):
             return Told("the machine is gone")
-        return Told("the shard drains the machine")
+        return Told("the shard drains the machine and does not say for whom")
 
-    def _reason(self, told: ReclaimTold) -> Told:
-        taken = told.preemptor_priority or None
-        why = "no longer needed" if taken is None else f"taken by demand of priority {taken}"
-        return Told(
-            f"{why}, with {told.grace_s} s of grace",
-            grace_s=float(told.grace_s),
-            preemptor_priority=taken,
-            release_in_s=max(0.0, told.grace_s - self._tools.cleanup_s),
-        )
+    def _told(self, drain: Drain) -> Told:
+        return drain.told(self._hearing.clock.elapsed_s(), self._tools.cleanup_s)
 
     def _kind(self, row: Row) -> Kind:
         room = self._options.head_room.get(row["kind"], row["head_room"])
-        return rows.kind_of({**row, "head_room": room})
+        return wanted_rows.kind_of({**row, "head_room": room})
 
     def _standing(self, kinds: list[Kind], lives: list[Row]) -> list[Standing]:
         """Lives that are not leaving, and machines that serve us and have none."""

@@ -1,44 +1,18 @@
 """What tenants need, as needs of a cluster: whole machines by kind and priority. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN
-from mainstay.model.cost import PENALTY_BUCKET_MAX, PINNED
+from mainstay.model.cost import PINNED
 from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need, NeedProfile, Operator, Requirement
-from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.model.need import Need
 from mainstay.model.resources import scale
+from mainstay.tenancy.wanted import Kind, Rank, Waiting, by_kind, nodes_for, within
 
 HEAD_ROOM_PRIORITY: Final = 0
 """Of machines that nobody waits for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """What a machine of a fleet becomes, from the catalogue."""
-
-    name: str
-    region: str
-    instance_types: tuple[str, ...]
-    sold_as: tuple[str, ...]
-    gpus: int
-    zones: tuple[str, ...] = ()
-    accelerator: str = "nvidia.com/gpu"
-    head_room: int = 0
-    """So many of them are kept free."""
-
-    def requirements(self) -> tuple[Requirement, ...]:
-        """What a machine must be to become one."""
-        types = Requirement(INSTANCE_TYPE_KEY, Operator.IN, self.instance_types)
-        zones = Requirement(ZONE_KEY, Operator.IN, self.zones)
-        return (types, zones) if self.zones else (types,)
-
-    def sells(self, sku: str, region: str, gpus: int) -> bool:
-        """Whether a node of this kind could serve such a request."""
-        return sku in self.sold_as and region == self.region and gpus <= self.gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,28 +31,6 @@ class Standing:
     reclamation_penalty_dollars: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Capacity that somebody waits for."""
-
-    sku: str
-    region: str
-    gpus: int
-    priority: int
-    whole: bool = False
-    interruption_bucket: int = 0
-    reclamation_bucket: int = 0
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Row:
-    """What makes two machines of a kind the same demand."""
-
-    priority: int
-    interruption_bucket: int
-    reclamation_bucket: int
-
-
 def needs(
     cluster: ClusterId,
     kinds: Sequence[Kind],
@@ -94,33 +46,21 @@ def needs(
     ours: defaultdict[str, list[Standing]] = defaultdict(list)
     for each in standing:
         ours[each.kind].append(each)
-    asked = _by_kind(kinds, waiting)
+    asked = by_kind(kinds, waiting)
     found: list[Need] = []
     for kind in sorted(kinds, key=lambda one: one.name):
         counts = _counts(kind, ours[kind.name], asked[kind.name])
-        found += [_need(cluster, kind, row, counts[row]) for row in sorted(counts, reverse=True)]
+        found += [_need(cluster, kind, rank, counts[rank]) for rank in sorted(counts, reverse=True)]
     return tuple(found)
 
 
-def _by_kind(kinds: Sequence[Kind], waiting: Iterable[Waiting]) -> defaultdict[str, list[Waiting]]:
-    """Each request with the first kind, by name, that could serve it; others never get one."""
-    asked: defaultdict[str, list[Waiting]] = defaultdict(list)
-    ordered = sorted(kinds, key=lambda one: one.name)
-    for each in waiting:
-        for kind in ordered:
-            if kind.sells(each.sku, each.region, each.gpus):
-                asked[kind.name].append(each)
-                break
-    return asked
-
-
-def _counts(kind: Kind, ours: Sequence[Standing], waiting: Sequence[Waiting]) -> Counter[_Row]:
-    counts: Counter[_Row] = Counter()
+def _counts(kind: Kind, ours: Sequence[Standing], waiting: Sequence[Waiting]) -> Counter[Rank]:
+    counts: Counter[Rank] = Counter()
     for each in ours:
         if each.priority is not None:
-            counts[_Row(_within(each.priority), PINNED, PINNED)] += 1
-    counts.update(_nodes_for(kind, waiting))
-    spare = _Row(HEAD_ROOM_PRIORITY, 0, 0)
+            counts[Rank(within(each.priority), PINNED, PINNED)] += 1
+    counts.update(node.rank for node in nodes_for(kind, waiting))
+    spare = Rank(HEAD_ROOM_PRIORITY, 0, 0)
     counts[spare] += kind.head_room
     wanted, usable = counts.total(), sum(each.usable for each in ours)
     if wanted > usable:  # those that serve nobody are counted by the shard all the same
@@ -156,55 +96,11 @@ def reach(ours: Sequence[Standing], wanted: int) -> int:
     return max(last_held, last_usable)
 
 
-def _nodes_for(kind: Kind, waiting: Sequence[Waiting]) -> Iterator[_Row]:
-    """A row for each node it takes, the most important requests first, the larger before others.
-
-    What is left of a node is filled by who is less important.
-    """
-    left: list[int] = []
-    rows: list[_Row] = []
-    for each in sorted(waiting, key=lambda one: (-one.priority, -one.gpus)):
-        takes = kind.gpus if each.whole else each.gpus
-        at = next((place for place, room in enumerate(left) if room >= takes), None)
-        row = _Row(
-            _within(each.priority), _bucket(each.interruption_bucket),
-            _bucket(each.reclamation_bucket),
-        )  # fmt: skip
-        if at is None:
-            left.append(kind.gpus - takes)
-            rows.append(row)
-            continue
-        left[at] -= takes
-        rows[at] = _dearer(rows[at], row)
-    return iter(rows)
-
-
-def _dearer(one: _Row, other: _Row) -> _Row:
-    return _Row(
-        one.priority,
-        max(one.interruption_bucket, other.interruption_bucket),
-        max(one.reclamation_bucket, other.reclamation_bucket),
-    )
-
-
-def _need(cluster: ClusterId, kind: Kind, row: _Row, nodes: int) -> Need:
+def _need(cluster: ClusterId, kind: Kind, rank: Rank, nodes: int) -> Need:
     unit = {kind.accelerator: kind.gpus}
     return Need(
         cluster=cluster,
-        profile=NeedProfile(
-            kind.requirements(),
-            priority=row.priority,
-            interruption_penalty_bucket=row.interruption_bucket,
-            reclamation_penalty_bucket=row.reclamation_bucket,
-        ),
+        profile=kind.profile(rank),
         aggregate=scale(unit, nodes),
         min_unit=unit,
     )
-
-
-def _within(priority: int) -> int:
-    return max(PRIORITY_MIN, min(priority, PRIORITY_MAX))
-
-
-def _bucket(bucket: int) -> int:
-    return max(0, min(bucket, PENALTY_BUCKET_MAX))

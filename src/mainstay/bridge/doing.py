@@ -11,7 +11,7 @@ from mainstay.bridge.steps import Life, Name
 from mainstay.model.errors import Unavailable
 from mainstay.model.frames import BootstrapAsked
 from mainstay.model.ids import is_id
-from mainstay.tenancy import enrolment
+from mainstay.tenancy import enrolment, wanted_rows
 from mainstay.tenancy.database.connect import Pool, Row, transaction
 from mainstay.tenancy.ids import Ids
 
@@ -62,7 +62,7 @@ async def ask(tools: Tools, asked: BootstrapAsked) -> Row:
     await _end_earlier(tools, asked.machine)
     async with transaction(tools.pool) as tx:
         await rows.lock_machine(tx, tools.cluster, asked.machine)
-        kind = rows.kind_for(await rows.kinds(tx), asked.requirements)
+        kind = rows.kind_for(await wanted_rows.kinds(tx), asked.requirements)
         there = await rows.lives(tx, tools.cluster, asked.machine)
         if any(not _is_about_to_begin(life) for life in there):
             raise NotOverYet(f"machine {asked.machine} is still {there[0]['node_id']}")

@@ -1,19 +1,15 @@
 """The rows of the bridge: kinds, lives, who holds what, who waits."""
 
-import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mainstay.bridge.demand import Kind, Waiting
 from mainstay.model.errors import Rejected
 from mainstay.model.need import Requirement
 from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
-from mainstay.tenancy.placement.shape import CapacityShape
-
-NODE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+from mainstay.tenancy.node_names import node_name
+from mainstay.tenancy.wanted_rows import kind_of
 
 
 class UnknownKind(Rejected):
@@ -40,26 +36,6 @@ class Told:
     release_in_s: float = 0.0
 
 
-async def kinds(tx: Connection) -> list[Row]:
-    """Every kind that is in use."""
-    found = await tx.execute("select * from node_kinds where active order by kind")
-    return await found.fetchall()
-
-
-def kind_of(row: Row) -> Kind:
-    """A kind as demand sees it."""
-    return Kind(
-        name=row["kind"],
-        region=row["region"],
-        instance_types=tuple(row["instance_types"]),
-        zones=tuple(row["zones"]),
-        sold_as=tuple(row["sold_as"]),
-        gpus=row["gpus_total"],
-        accelerator=row["accelerator"],
-        head_room=row["head_room"],
-    )
-
-
 def kind_for(rows: Sequence[Row], requirements: Sequence[Requirement]) -> Row:
     """The kind whose need the shard is serving."""
     asked = {each.key: each for each in requirements}
@@ -68,13 +44,6 @@ def kind_for(rows: Sequence[Row], requirements: Sequence[Requirement]) -> Row:
             return row
     shown = ", ".join(f"{each.key} {'|'.join(each.values)}" for each in requirements) or "anything"
     raise UnknownKind(f"no kind of node is made of a machine with {shown}"[:400])
-
-
-def node_name(machine: str, incarnation: int) -> str:
-    """Of one life of a machine. A name that a node could not have becomes a short hash."""
-    if not NODE_NAME.fullmatch(machine):
-        machine = f"m-{hashlib.blake2b(machine.encode(), digest_size=8).hexdigest()}"
-    return f"{machine}.{incarnation}"
 
 
 _LIVES: Final = """
@@ -244,30 +213,6 @@ async def retire(tx: Connection, node: str) -> bool:
             [node],
         )
     return moved.rowcount > 0
-
-
-async def waiting(tx: Connection) -> list[Waiting]:
-    """Who waits for capacity, the most important first."""
-    found = await tx.execute(
-        """select r.sku, r.region, r.gpus, project.priority, skus.capacity_shape,
-                  project.interruption_penalty_bucket, project.reclamation_penalty_bucket
-           from capacity_requests r join projects project on project.id = r.project_id
-           join skus on skus.sku = r.sku
-           where r.state = 'waiting' and r.expires_at > clock_timestamp()
-           order by project.priority desc, r.created_at, r.id"""
-    )
-    return [
-        Waiting(
-            sku=row["sku"],
-            region=row["region"],
-            gpus=row["gpus"],
-            priority=row["priority"],
-            whole=row["capacity_shape"] == CapacityShape.BAREMETAL,
-            interruption_bucket=row["interruption_penalty_bucket"],
-            reclamation_bucket=row["reclamation_penalty_bucket"],
-        )
-        for row in await found.fetchall()
-    ]
 
 
 async def beat(pool: Pool, cluster: str) -> None:

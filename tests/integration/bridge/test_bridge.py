@@ -1,10 +1,14 @@
 """Tenancy and a shard with real processes between them: one pool, by priority."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import nursery
+import outside
 from bridging import SLICE, Stage, staged
 from mainstay.model.errors import NoCapacity
 from mainstay.tenancy.database.embedded import Server
@@ -35,6 +39,15 @@ def test_an_order_waits_for_a_machine_gets_it_and_gives_it_back(stage: Stage) ->
     third = stage.order(8)
     until(lambda: bridge.metric("mainstay_bridge_waiting_requests") == 1)
     assert [row["state"] for row in stage.rows("select state from bridge_nodes")] == ["open"] * 2
+    env = outside.environment(
+        MAINSTAY_HOME=str(stage.home.path), MAINSTAY_SERVER=stage.api.facts["addresses"]["api"]
+    )  # the API's, and no shard's
+    why = nursery.run(("explain", "allocation", third), cwd=stage.home.path, env=env)
+    assert f"The capacity request {third} is waiting" in why.stdout, why.stderr
+    need = re.findall(r"`mainstay explain need tenants/(\w{8})`", why.stdout)
+    asked = stage.home.run("get", "needs", "--cluster", "tenants", "--unmet", "-o", "json")
+    assert [row["fingerprint"][:8] for row in json.loads(asked.stdout)] == need
+    assert "When: never as things are, because nothing that is on its way would do" in why.stdout
 
     stage.release(held[0])
     held[0] = stage.placed(third)  # a machine that is free is not bought again

@@ -5,15 +5,14 @@ No slot is given twice, no allocation is lost without a word, no node is joining
 
 import signal
 from collections.abc import Iterator
-from subprocess import Popen
 
 import pytest
 
 import outside
 from bridging import Stage, staged
 from mainstay.bridge.steps import Name
-from mainstay.model.errors import NoCapacity
 from mainstay.tenancy.database.embedded import Server
+from nursery import Born
 from postgres import server  # noqa: F401 - a fixture
 from running import PATIENCE_S, Process, until
 
@@ -40,19 +39,7 @@ def holding(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterato
         yield stage
 
 
-def ordered(stage: Stage) -> str:
-    """An order, taken as soon as somebody brings machines."""
-
-    def asked() -> str:
-        try:
-            return stage.order(8)
-        except NoCapacity:
-            return ""
-
-    return str(until(asked))
-
-
-def successor(stage: Stage, dying: "Popen[bytes]") -> Process:
+def successor(stage: Stage, dying: Born) -> Process:
     """The next bridge, once this one has killed itself as it was told."""
     assert dying.wait(PATIENCE_S) == -signal.SIGKILL
     return stage.bridge()
@@ -70,7 +57,7 @@ def settled(stage: Stage, bridge: Process) -> None:
 @pytest.mark.parametrize("name", [Name.ASK, Name.OPEN, Name.CLOSE, Name.RETIRE])
 def test_a_bridge_that_dies_on_the_way_of_a_machine(stage: Stage, name: Name, when: str) -> None:
     dying = stage.dying_bridge(f"{when} {name}")
-    request = ordered(stage)
+    request = stage.ordered()
     early = name in {Name.ASK, Name.OPEN}
     bridge = successor(stage, dying) if early else None
     allocation = stage.placed(request)
@@ -86,7 +73,7 @@ def test_a_bridge_that_dies_on_the_way_of_a_machine(stage: Stage, name: Name, wh
 @pytest.mark.parametrize("name", [Name.CLOSE, Name.WARN, Name.BURY, Name.RETIRE])
 def test_a_bridge_that_dies_while_a_machine_is_taken(stage: Stage, name: Name, when: str) -> None:
     dying = stage.dying_bridge(f"{when} {name}")
-    allocation = stage.placed(ordered(stage))
+    allocation = stage.placed(stage.ordered())
 
     stage.rival(SLOTS, 1_000_000)
     bridge = successor(stage, dying)
@@ -100,7 +87,7 @@ def test_a_bridge_that_dies_while_a_machine_is_taken(stage: Stage, name: Name, w
 @pytest.mark.parametrize("when", WHEN)
 def test_a_bridge_that_dies_while_it_releases(holding: Stage, when: str) -> None:
     dying = holding.dying_bridge(f"{when} {Name.RELEASE}")
-    allocation = holding.placed(ordered(holding))
+    allocation = holding.placed(holding.ordered())
 
     holding.rival(SLOTS, 1_000_000)
     bridge = successor(holding, dying)
@@ -124,7 +111,7 @@ def withdrawn(stage: Stage) -> None:
 @pytest.mark.parametrize("state", ["joining", "open", "draining"])
 def test_a_shard_that_dies_when_a_machine_is(stage: Stage, state: str) -> None:
     bridge = stage.bridge()
-    request = ordered(stage)
+    request = stage.ordered()
     if state == "joining":
         until(lambda: stage.lives("joining") or stage.lives("open"))
         stage.restart_shard()
@@ -140,6 +127,23 @@ def test_a_shard_that_dies_when_a_machine_is(stage: Stage, state: str) -> None:
 
     until(lambda: stage.status(allocation) == "released")
     until(lambda: set(stage.machines().values()) == {("Speculative", "")})
+    settled(stage, bridge)
+
+
+def test_api_and_worker_that_die_when_a_machine_joins_and_when_it_is_taken(stage: Stage) -> None:
+    bridge = stage.bridge()
+    request = stage.ordered()
+    until(lambda: stage.lives("joining") or stage.lives("open"))
+    stage.restart_api()
+    allocation = stage.placed(request)
+
+    stage.rival(SLOTS, 1_000_000)
+    until(lambda: stage.rows("select node_id from bridge_nodes where closed_at is not null"))
+    stage.restart_api()
+
+    until(lambda: stage.status(allocation) == "released")
+    until(lambda: len(stage.serving("rival")) == SLOTS)
+    withdrawn(stage)
     settled(stage, bridge)
 
 
@@ -159,7 +163,7 @@ def test_a_machine_on_which_nobody_enrols_is_given_up(stage: Stage) -> None:
     """Another is asked for in its place; when nobody waits any more, it is given back."""
     before = given_up(stage)
     bridge = without_agents(stage)
-    request = ordered(stage)
+    request = stage.ordered()
 
     until(lambda: bridge.metric("mainstay_bridge_unused_machines") >= 1)
     until(lambda: len(stage.serving("tenants")) == SLOTS)
@@ -175,7 +179,7 @@ def test_a_bridge_that_dies_while_it_gives_a_machine_up(stage: Stage, when: str)
     """It is given up once, by this one or the next, and another is asked for in its place."""
     before = given_up(stage)
     dying = stage.dying_bridge(f"{when} {Name.GIVE_UP}", simulate=False, join_s=2.0)
-    request = ordered(stage)
+    request = stage.ordered()
     assert dying.wait(PATIENCE_S) == -signal.SIGKILL
     (life,) = stage.rows("select node_id, state from bridge_nodes where state <> 'retired'")
     assert life["state"] == ("joining" if when == "before" else "draining")

@@ -3,11 +3,12 @@
 from itertools import product
 from typing import Any, Final
 
-from mainstay.bridge.demand import Kind, Standing, Waiting, needs, reach
+from mainstay.bridge.demand import Standing, needs, reach
 from mainstay.model.cost import PINNED
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Operator, Requirement
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from mainstay.tenancy.wanted import Kind, Waiting, behind
 
 TENANTS: Final = ClusterId("tenants")
 EIGHT: Final = Kind(
@@ -153,3 +154,20 @@ def test_what_comes_in_place_of_a_machine_that_is_no_node_is_not_given_back_for_
 def test_priorities_beyond_the_range_are_the_ends_of_it() -> None:
     ((priority, _, _),) = asked([], [waits(1, 2**40)])
     assert priority == 2**31 - 1
+
+
+def test_a_request_stands_behind_a_need_that_is_asked_for() -> None:
+    """Whoever shares a node stands behind the need of the most important one on it."""
+    waiting = [
+        waits(8, priority=1, request="alone"),
+        waits(6, priority=9, request="first", reclamation_bucket=1),
+        waits(2, priority=1, request="beside", interruption_bucket=2),
+    ]
+    asked = {need.profile.fingerprint for need in needs(TENANTS, (EIGHT,), [], waiting)}
+
+    found = {each.request: behind((EIGHT,), waiting, each.request) for each in waiting}
+
+    assert {stands.profile.fingerprint for stands in found.values() if stands} == asked
+    assert found["first"] == found["beside"] != found["alone"]
+    assert behind((EIGHT,), waiting, "nobody") is None
+    assert behind((EIGHT,), [waits(9, request="large")], "large") is None
