@@ -56,7 +56,7 @@ def fleet(pictured: bool) -> Iterator[Fleet]:
               patience_s=PATIENCE_S)  # fmt: skip
         facts = _announced(home)
         tokens = dict(line.split() for line in Path(facts["tokens"]).read_text().splitlines())
-        yield Fleet(home, facts["addresses"]["page"], tokens)
+        yield Fleet(home, facts["addresses"]["page"], tokens, log.read_text())
     finally:
         up.kill()  # what it has started ends with it
         up.wait()

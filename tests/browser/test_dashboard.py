@@ -7,12 +7,18 @@ import json
 import os
 import re
 import signal
+import subprocess
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+import outside
 from looking import Fleet, Looking, documented, go, picture, sign_in
+from mainstay.model.assignment import PRIORITY_MAX
+from mainstay.runtime.clock import SystemClock
 from running import until
+from tree import BIN
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -50,14 +56,32 @@ def test_2_the_fleet_is_seen_at_a_glance_and_comes_alive(admin: "Page", pictured
         documented(admin, "overview")
 
 
+def _priorities(page: "Page") -> list[int]:
+    """As the page of needs shows them."""
+    cells = page.locator("#live-needs tbody tr td:nth-child(3)").all_inner_texts()
+    return [int(each.replace(",", "")) for each in cells]
+
+
 def test_3_an_unmet_need_is_found_and_explained(admin: "Page", pictured: bool) -> None:
     go(admin, "Needs")
     admin.get_by_label("Only those that miss something").check()
     admin.get_by_label("Cluster").fill("blue")
     admin.get_by_role("button", name="Filter").click()
-    admin.wait_for_url("**/needs?cluster=blue&unmet=1")
+    admin.wait_for_url("**/needs?cluster=blue&reason=&priority=&unmet=1")
     admin.get_by_role("link", name="Explain need").first.wait_for()
     picture(admin, "03-needs")
+    why = admin.locator("#live-needs .mark-bad")
+    reason, priorities = why.first.inner_text(), _priorities(admin)
+    admin.get_by_label("Short because").select_option(reason)
+    admin.get_by_label("Priority at least").fill(str(min(priorities)))
+    admin.get_by_role("button", name="Filter").click()
+    admin.wait_for_url(f"**/needs?cluster=blue&reason=*&priority={min(priorities)}&unmet=1")
+    until(lambda: set(why.all_inner_texts()) == {reason})
+    assert min(_priorities(admin)) >= min(priorities)
+    admin.get_by_label("Priority at least").fill(str(PRIORITY_MAX))
+    admin.get_by_role("button", name="Filter").click()
+    admin.get_by_text("No need is like that.").wait_for()
+    admin.go_back()
     admin.get_by_role("link", name="Explain need").first.click()
     told = admin.locator(".reasons")
     for part in ("What it asks", "Reason", "Blocker", "Nearest miss"):
@@ -116,6 +140,8 @@ def test_5_a_machine_is_found_by_the_address_and_shows_its_life_and_history(
     admin.get_by_role("heading", name="Recent actions").wait_for()
     done = admin.get_by_role("table", name="What was done with it")
     done.get_by_text("bootstrap").first.wait_for()
+    moment = done.locator("tbody time").first.get_attribute("datetime") or ""
+    assert abs(datetime.fromisoformat(moment).timestamp() - SystemClock().now_s()) < 3_600
     picture(admin, "07-machine")
 
 
@@ -123,8 +149,8 @@ def _allocate(page: "Page", gpus: int) -> None:
     """From the form to the page of an active allocation."""
     go(page, "Allocations")
     page.get_by_text("New allocation").click()
-    page.get_by_label("What").select_option("h200-sxm-slice@region-1")
-    page.get_by_label("GPUs").select_option(str(gpus))
+    page.get_by_label("What").select_option(f"h200-sxm-slice@region-1@{gpus}")
+    page.get_by_label("SSH key").select_option(label="laptop")
     page.get_by_role("button", name="Create allocation").click()
     page.get_by_text("is asked for.").wait_for()
     page.locator(".steps li.now", has_text="active").wait_for()
@@ -149,10 +175,19 @@ def test_6_an_allocation_is_created_and_its_timeline_grows(admin: "Page", pictur
 
 def test_7_it_is_released_and_its_proof_and_its_bill_are_seen(admin: "Page") -> None:
     _allocate(admin, 1)
+    kept = admin.url
+    admin.get_by_role("link", name="Release", exact=True).click()
+    admin.get_by_text("1 GPU is given back").wait_for()
+    assert "USD" in admin.locator(".facts").inner_text()
+    picture(admin, "10-release")
+    admin.get_by_role("link", name="No, go back").click()
+    admin.wait_for_url(kept)
+    admin.locator(".steps li.now", has_text="active").wait_for()
+    admin.get_by_role("link", name="Release", exact=True).click()
     admin.get_by_role("button", name="Release").click()
     admin.get_by_text("It is being released.").wait_for()
     admin.locator(".steps li.now", has_text="released").wait_for()
-    assert admin.get_by_role("button", name="Release").count() == 0
+    assert admin.get_by_role("link", name="Release", exact=True).count() == 0
     admin.get_by_role("heading", name="Proof of clean-up").wait_for()
     bill = admin.get_by_role("table", name="What it has cost this month")
     bill.get_by_text("USD").first.wait_for()
@@ -198,10 +233,30 @@ def test_9_numbers_of_a_shard_that_stops_grow_old_and_say_so(fleet: Fleet, admin
     os.kill(pid, signal.SIGSTOP)
     try:
         admin.get_by_role("status").filter(has_text="shard-b is stale since").wait_for()
-        row = admin.locator("tbody tr").filter(has_text="shard-b").first
-        assert "stale since" in row.inner_text()
+        rows = admin.locator("tbody tr").filter(has_text="shard-b")
+        rows.filter(has_text="stale since").first.wait_for()
         assert "live" in admin.locator("tbody tr").filter(has_text="shard-a").first.inner_text()
         picture(admin, "13-stale")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    admin.locator(".ages").wait_for(state="detached")
+
+
+@pytest.mark.parametrize(
+    ("process", "source", "name"),
+    [("coordinator", "coordinator", "Moves"), ("api", "tenancy", "Nodes and slots")],
+)
+def test_what_coordinator_and_api_told_grows_old_and_says_so(
+    fleet: Fleet, admin: "Page", process: str, source: str, name: str
+) -> None:
+    go(admin, name)
+    admin.get_by_text(f"As {source} tells it: live").first.wait_for()
+    (announced,) = (fleet.home / "run").glob(f"{process}-*.json")
+    pid = json.loads(announced.read_text())["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        admin.get_by_role("status").filter(has_text=f"{source} is stale since").wait_for()
+        admin.get_by_text(f"As {source} tells it: stale since").first.wait_for()
     finally:
         os.kill(pid, signal.SIGCONT)
     admin.locator(".ages").wait_for(state="detached")
@@ -243,20 +298,74 @@ def test_racks_are_drawn_and_one_leads_to_its_machines(admin: "Page", pictured: 
     assert admin.locator("svg.grid").count() == 3
 
 
-def test_money_is_told_by_cluster_type_and_class(admin: "Page") -> None:
+def _start(row: str) -> list[str]:
+    """Who, how many GPUs, what they cost per hour."""
+    return row.split("\t")[:3]
+
+
+def _by_tenant(fleet: Fleet) -> list[list[str]]:
+    """The same as the command line tells it."""
+    words = [str(BIN / "mainstay"), "get", "money", "--by", "tenant", "-o", "json"]
+    env = outside.environment(MAINSTAY_HOME=str(fleet.home))
+    told = json.loads(subprocess.run(words, env=env, check=True, capture_output=True).stdout)
+    return [
+        [row["name"], f"{row['gpus']:,}", f"${row['spend_per_hour'] / 1e9:,.2f}"] for row in told
+    ]
+
+
+def test_money_is_told_by_cluster_type_class_and_tenant(admin: "Page", fleet: Fleet) -> None:
     go(admin, "Money")
     for name in ("By cluster", "By instance type", "By class of capacity"):
         admin.get_by_role("navigation", name="Money by").get_by_role("link", name=name).click()
         admin.get_by_role("heading", name=name).wait_for()
-        assert admin.get_by_role("table", name="the dearest first").locator("tbody tr").count()
+        dearest = admin.get_by_role("table", name="the dearest first").locator("tbody tr").first
+        assert re.search(r"\$[\d,]*[1-9][\d,]*\.\d\d|\$0\.[0-9]*[1-9]", dearest.inner_text())
     admin.get_by_role("table", name="The last machines that were taken back").wait_for()
     picture(admin, "16-money")
+    admin.get_by_role("navigation", name="Money by").get_by_role("link", name="By tenant").click()
+    rows = admin.get_by_role("table", name="Tenants are cluster").locator("tbody tr")
+    rows.filter(has_text="(all)").wait_for()
+    until(lambda: [_start(each) for each in rows.all_inner_texts()] == _by_tenant(fleet))
 
 
 def test_quotas_and_moves_are_those_of_the_coordinator(admin: "Page") -> None:
     go(admin, "Quotas")
-    admin.get_by_role("heading", name="Entitlements").wait_for()
+    held = admin.get_by_role("table", name="What the first clusters have and may have")
+    held.get_by_role("link", name="blue").first.wait_for()
+    told = admin.locator("main").get_by_text("As coordinator tells it: live")
+    assert told.count() == 1
     picture(admin, "17-quotas")
     go(admin, "Moves")
     admin.get_by_role("heading", name="Instructions").wait_for()
+    assert told.count() == 4
     picture(admin, "18-moves")
+
+
+def test_the_box_at_the_top_leads_to_what_has_the_name(admin: "Page", fleet: Fleet) -> None:
+    admin.get_by_role("searchbox", name="Find").fill("blue")
+    admin.keyboard.press("Enter")
+    admin.wait_for_url("**/clusters/blue")
+    admin.get_by_role("heading", name="What was done last for it").wait_for()
+    admin.get_by_role("searchbox", name="Find").fill("shard-")
+    admin.get_by_role("button", name="Find").click()
+    found = admin.get_by_role("table", name="called shard-")
+    assert found.locator("tbody tr").count() == 2
+    picture(admin, "19-find")
+    go(admin, "Machines")
+    machine = admin.locator("tbody th").first.inner_text()
+    admin.get_by_role("searchbox", name="Find").fill(machine)
+    admin.keyboard.press("Enter")
+    admin.get_by_role("heading", name=f"Machine {machine}").wait_for()
+    told = admin.request.get(f"{fleet.url}/machines?state=Configured&as=json").json()
+    assert {row["state"] for row in told["rows"]} == {"Configured"}
+
+
+def test_the_last_half_hour_is_drawn_with_its_numbers(admin: "Page") -> None:
+    for path in ("Overview", "Shards"):
+        go(admin, path)
+        if path == "Shards":
+            admin.get_by_role("link", name="shard-a").first.click()
+        admin.get_by_role("img", name="Serving since").wait_for()
+        admin.get_by_role("img", name="Cycle time since").wait_for()
+        told = admin.locator("#live-history figure").first.inner_text()
+        assert re.search(r"least \d+, most \d+", told)

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.xdist_group("browser")]
 PATHS: Final = (
     "/", "/shards", "/shards/shard-a", "/clusters", "/clusters/blue", "/needs", "/whatif?zone=none",
     "/machines", "/racks", "/nodes", "/allocations", "/money", "/quotas", "/moves", "/audit",
-    "/controls",
+    "/controls", "/find?q=shard",
 )  # fmt: skip
 
 FAULTS: Final = """() => {

@@ -7,8 +7,8 @@ import base64
 import json
 import mimetypes
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Final
 from urllib.parse import parse_qs
@@ -21,59 +21,24 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mainstay.dashboard.access import COOKIE, Doorkeeper, Session, is_genuine
-from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.asking import Asking, stale
+from mainstay.dashboard.data import AS, KINDS, written
+from mainstay.dashboard.history import History
 from mainstay.dashboard.html import EMPTY, Html, h, is_own, link, together, written_query
-from mainstay.dashboard.live import streamed
+from mainstay.dashboard.live import Shown, streamed
 from mainstay.dashboard.orders import ORDERS, Form, Order
 from mainstay.dashboard.page import Notice, Page, Seen, document, framed, parts_of, theme_button
-from mainstay.dashboard.pages import (
-    allocations,
-    audit,
-    clusters,
-    controls,
-    machines,
-    money,
-    moves,
-    needs,
-    nodes,
-    overview,
-    quotas,
-    racks,
-    shards,
-    whatif,
-)
 from mainstay.dashboard.parts import field
+from mainstay.dashboard.paths import PAGES, Maker
 from mainstay.dashboard.ports import Sources
 from mainstay.dashboard.told import Answers
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.log import logger
 
-Maker = Callable[[Asking, Seen], Awaitable[Page]]
-
-PAGES: Final[Mapping[str, Maker]] = {
-    "/": overview.overview,
-    "/shards": shards.shards,
-    "/shards/{shard}": shards.shard,
-    "/clusters": clusters.clusters,
-    "/clusters/{cluster}": clusters.cluster,
-    "/needs": needs.needs,
-    "/needs/explain": needs.explained,
-    "/whatif": whatif.whatif,
-    "/machines": machines.machines,
-    "/machines/{machine}": machines.machine,
-    "/racks": racks.racks,
-    "/racks/one": racks.rack,
-    "/nodes": nodes.nodes,
-    "/nodes/{node}": nodes.node,
-    "/allocations": allocations.allocations,
-    "/allocations/{allocation}": allocations.allocation,
-    "/money": money.page,
-    "/quotas": quotas.quotas,
-    "/moves": moves.moves,
-    "/audit": audit.audit,
-    "/controls": controls.controls,
-}
+LISTS: Final = frozenset(path for path in PAGES if path.count("/") == 1)
+SILENT: Final = 503
+ABSENT: Final = 404
 
 BODY_BYTES_MAX: Final = 16 * 1024
 NOTICE: Final = "mainstay_notice"
@@ -98,6 +63,7 @@ class Parts:
     sources: Sources
     answers: Answers
     door: Doorkeeper
+    history: History
     clock: Clock
     refresh_s: float
     secure: bool = False
@@ -107,7 +73,7 @@ class Parts:
 
     def asking(self) -> Asking:
         """For one page."""
-        return Asking(self.sources, self.answers)
+        return Asking(self.sources, self.answers, self.history)
 
 
 def build(parts: Parts) -> Starlette:
@@ -117,6 +83,7 @@ def build(parts: Parts) -> Starlette:
         Route("/healthz", _healthz),
         Route("/favicon.ico", _icon),
         Route("/static/{name}", _static),
+        Route("/signed-in", web.signed_in),
         Route("/sign-in", web.sign_in, methods=["GET", "POST"]),
         Route("/sign-out", web.sign_out, methods=["POST"]),
     ]
@@ -189,6 +156,11 @@ class Web:
                 return self._to_sign_in(request)
             seen, asking = self._seen(request, session), self._parts.asking()
             page = await _made(make, asking, seen)
+            if page.to:
+                return RedirectResponse(page.to, 303)
+            if page.data is not None and (kind := seen.asked(AS)) in KINDS:
+                old = {name: told.error for name, told in stale(asking.heard).items()}
+                return Response(written(page.data, kind, old), media_type=KINDS[kind])
             notice = _notice_of(request)
             live = parts_of(page, asking, seen.now_s)
             made = _html(framed(page, seen, live, notice), page.status)
@@ -205,12 +177,17 @@ class Web:
             session = self._session(request)
             if session is None:
                 return PlainTextResponse("sign in\n", 401)
+            nonce = self._parts.nonce()  # of this look at the page: its forms stay what they are
 
-            async def render() -> Mapping[str, Html] | None:
-                if self._parts.clock.now_s() >= session.ends_s:
+            async def render() -> Shown | None:
+                if self._session(request) is None:  # its time is over, or somebody signed out
                     return None
-                seen, asking = self._seen(request, session), self._parts.asking()
-                return parts_of(await _made(make, asking, seen), asking, seen.now_s)
+                seen = replace(self._seen(request, session), nonce=nonce)
+                asking = self._parts.asking()
+                page = await _made(make, asking, seen)
+                # One that cannot be had for the moment may still be shown as it was.
+                whole = page.status != SILENT
+                return Shown(parts_of(page, asking, seen.now_s), whole=whole)
 
             return streamed(request, render, self._parts.refresh_s)
 
@@ -231,12 +208,15 @@ class Web:
                 return PlainTextResponse(f"{session.role} may look and not change\n", 403)
             if not is_genuine(session, fields.get("csrf", "")):
                 return PlainTextResponse("this form is not of this session: reload the page\n", 403)
-            form = Form(fields=fields, names=request.path_params)
+            form = Form(fields=fields, names=request.path_params, by=session.name)
+            told = logger(part="dashboard", by=session.name, path=request.url.path[:200])
             try:
                 done = await carry_out(self._parts.asking(), form)
             except MainstayError as error:
-                return _gone_on(back, Notice(error.message, good=False))
-            return _gone_on(done.to, done.notice)
+                told.warning("order_refused", error=error.message)
+                return self._gone_on(back, Notice(error.message, good=False))
+            told.info("order_done", said=done.notice.text)
+            return self._gone_on(done.to, done.notice)
 
         return answer
 
@@ -259,8 +239,12 @@ class Web:
         )
         return answer
 
+    async def signed_in(self, request: Request) -> Response:
+        """Whether this session is still one, for a page that was refused its live parts."""
+        return Response(status_code=401 if self._session(request) is None else 204)
+
     async def sign_out(self, request: Request) -> Response:
-        """Forget the cookie."""
+        """End the session: whoever has a copy of its cookie is not known by it any more."""
         session = self._session(request)
         try:
             fields = await _fields(request)
@@ -268,8 +252,23 @@ class Web:
             return PlainTextResponse(f"{error.message}\n", 400)
         if session is not None and not is_genuine(session, fields.get("csrf", "")):
             return PlainTextResponse("this form is not of this session: reload the page\n", 403)
-        answer = RedirectResponse("/sign-in", 303)
+        answer: Response = RedirectResponse("/sign-in", 303)
+        if session is not None:
+            try:
+                self._parts.door.dismiss(session)
+            except Unavailable as error:
+                answer = PlainTextResponse(f"{error.message}\n", 503)
         answer.delete_cookie(COOKIE, path="/")
+        return answer
+
+    def _gone_on(self, to: str, notice: Notice) -> Response:
+        answer = RedirectResponse(to, 303)
+        said = json.dumps([notice.text[:NOTICE_MAX], notice.good])
+        held = base64.urlsafe_b64encode(said.encode()).decode()
+        answer.set_cookie(
+            NOTICE, held, httponly=True, samesite="strict", secure=self._parts.secure, path="/",
+            max_age=60,
+        )  # fmt: skip
         return answer
 
     def _session(self, request: Request) -> Session | None:
@@ -295,9 +294,16 @@ async def _made(make: Maker, asking: Asking, seen: Seen) -> Page:
     try:
         return await make(asking, seen)
     except MainstayError as error:
-        status = 503 if isinstance(error, Unavailable) else 404
-        said = h("p", error.message, class_="notice bad")
-        return Page(title="Not to be had", section="", fixed=said, live={}, status=status)
+        silent = isinstance(error, Unavailable)
+        todo = error.message if silent else f"{error.message.rstrip('.')}: {error.what_to_do}."
+        said = h("p", todo, class_="notice bad", role="alert",
+                 data_state="not to be had now" if silent else "gone")  # fmt: skip
+        status = SILENT if silent else ABSENT
+        section = f"/{seen.path.removeprefix('/live').split('/')[1]}"
+        back = h("p", link("To the list", section)) if section in LISTS else EMPTY
+        said = together(said, back)
+        return Page(title="Not to be had", section=section, fixed=EMPTY, live={}, status=status,
+                    gone=said)  # fmt: skip
 
 
 async def _fields(request: Request) -> dict[str, str]:
@@ -315,14 +321,6 @@ async def _fields(request: Request) -> dict[str, str]:
     except ValueError as error:
         raise Rejected("this is not a form") from error
     return {name: values[-1] for name, values in found.items()}
-
-
-def _gone_on(to: str, notice: Notice) -> Response:
-    answer = RedirectResponse(to, 303)
-    said = json.dumps([notice.text[:NOTICE_MAX], notice.good])
-    held = base64.urlsafe_b64encode(said.encode()).decode()
-    answer.set_cookie(NOTICE, held, httponly=True, samesite="strict", path="/", max_age=60)
-    return answer
 
 
 def _notice_of(request: Request) -> Notice | None:

@@ -1,20 +1,22 @@
 """The questions of one page: all at once, each with its deadline, and what of it is old."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+from mainstay.dashboard.history import History
 from mainstay.dashboard.paging import ASKED, Cursors
 from mainstay.dashboard.ports import CoordinatorCalls, ShardCalls, Sources, TenancyCalls
 from mainstay.dashboard.told import Answers, Patience, Told
 from mainstay.model import coordinator_views as c
 from mainstay.model import group_views as g
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
-from mainstay.model.errors import MainstayError, Unavailable
+from mainstay.model.errors import MainstayError, Unavailable, Unknown
 
 T = TypeVar("T")
 QueryT = TypeVar("QueryT", bound=Hashable)
@@ -31,13 +33,34 @@ EXPLAINED: Final = Patience(deadline_s=20.0, fresh_s=30.0)
 """Of a need: it takes further decisions, so it may take longer, and is not asked for often."""
 
 REPORTED: Final = Patience(deadline_s=5.0, fresh_s=2.0)
-"""Of a machine or a cluster."""
+"""Of a machine or a cluster; or of a need, without trying what would help."""
 
 SUPPOSED: Final = Patience(deadline_s=60.0, fresh_s=60.0)
 """A what-if decides twice."""
 
 NO_COORDINATOR: Final = "no coordinator runs here: start one with `mainstay coordinator`"
+NOBODY: Final = "nobody was asked: no shard runs here"
 NO_TENANCY: Final = "no API of tenants runs here: start one with `mainstay api --all`"
+
+
+DIVIDED: Final = Patience(deadline_s=20.0, fresh_s=15.0)
+"""All that tenants have: many pages, so not asked for often."""
+
+MACHINES_MAX: Final = 5_000
+"""So many machines of tenants are looked at in each shard."""
+
+PAGE: Final = 200
+PAGES_MAX: Final = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What tenants have and had: all nodes, and the newest allocations."""
+
+    nodes: Sequence[Mapping[str, Any]]
+    allocations: Sequence[Mapping[str, Any]]
+    cut: bool
+    """Whether there are more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +76,8 @@ class Coordinated:
 class Asking:
     """One page's questions. What was told is remembered, so that the page can say what is old."""
 
-    def __init__(self, sources: Sources, answers: Answers) -> None:
-        self._sources, self._answers = sources, answers
+    def __init__(self, sources: Sources, answers: Answers, history: History) -> None:
+        self._sources, self._answers, self.history = sources, answers, history
         self.heard: list[Told[Any]] = []
 
     @property
@@ -86,9 +109,9 @@ class Asking:
         query = v.ShortfallQuery(limit=SHORTFALLS_SHOWN)
         return await self._all(query, lambda s: s.shortfalls(query))
 
-    async def money(self, by: str) -> list[Told[v.MoneyRows]]:
+    async def money(self, by: str) -> list[Told[m.MoneyRows]]:
         """What each shard costs, by `cluster`, `type` or `class`."""
-        return await self._all(("money", by), lambda s: s.money(v.MoneyQuery(by=by)))
+        return await self._all(("money", by), lambda s: s.money(m.MoneyQuery(by=by)))
 
     async def actions(
         self, query: v.ActionQuery, after: Cursors = MappingProxyType({})
@@ -117,11 +140,12 @@ class Asking:
     async def machines(self, query: v.MachineQuery) -> list[Told[v.MachineRows]]:
         """So many machines of each shard; the limit is never left open."""
         assert query.limit > 0, "a page never asks for all machines"
-        return await self._all(query, lambda s: _gathered(s, query))
+        key = ("machines", repr(query))  # its labels have no hash
+        return await self._all(key, lambda s: _gathered(s, query))
 
     async def explained(self, question: q.Question, shard: str = "") -> list[Told[q.Explanation]]:
         """Why; by one shard, or by all of which some know nothing of it."""
-        deep = question.about in {q.About.NEED, q.About.GANG}
+        deep = question.about in {q.About.NEED, q.About.GANG} and not question.quick
         patience = EXPLAINED if deep else REPORTED
         return await self._all(
             question, lambda s: s.explain(question), only=shard, patience=patience
@@ -175,6 +199,34 @@ class Asking:
             return await self.tenants().get(path, **query)
 
         return await self._one(TENANCY, (path, tuple(sorted(query.items()))), ask)
+
+    @property
+    def tenants_cluster(self) -> str:
+        """Which cluster tenants are to the shards."""
+        return self._sources.tenants_cluster()
+
+    async def tenant_machines(self) -> list[Told[v.MachineRows]]:
+        """Those of tenants, with their prices."""
+        query = v.MachineQuery(cluster=self.tenants_cluster, limit=MACHINES_MAX)
+        key = ("machines of tenants", query.cluster)
+        return await self._all(key, lambda s: _gathered(s, query), patience=DIVIDED)
+
+    async def held(self) -> Told[Held]:
+        """What is divided between tenants."""
+
+        async def ask() -> Held:
+            api = self.tenants()
+            nodes, cut_nodes = await _pages(
+                api, "/admin/nodes", lambda page: ("after", str(page["items"][-1]["id"]))
+                if len(page["items"]) == PAGE else None, retired=True,
+            )  # fmt: skip
+            rows, cut = await _pages(
+                api, "/admin/allocations", lambda page: ("cursor", page["next_cursor"])
+                if page["next_cursor"] else None,
+            )  # fmt: skip
+            return Held(nodes=nodes, allocations=rows, cut=cut or cut_nodes)
+
+        return await self._one(TENANCY, "held", ask, DIVIDED)
 
     def shard(self, name: str) -> ShardCalls:
         """The one that is to be told something."""
@@ -237,6 +289,25 @@ class Asking:
         return told
 
 
+async def _pages(
+    api: TenancyCalls,
+    path: str,
+    onward: Callable[[Mapping[str, Any]], tuple[str, str] | None],
+    **query: object,
+) -> tuple[list[Mapping[str, Any]], bool]:
+    """The rows of the first pages of a list, and whether there are more."""
+    rows: list[Mapping[str, Any]] = []
+    behind: dict[str, str] = {}
+    for _ in range(PAGES_MAX):
+        page = await api.get(path, limit=PAGE, **query, **behind)
+        rows += page["items"]
+        way = onward(page)
+        if way is None:
+            return rows, False
+        behind = dict([way])
+    return rows, True
+
+
 def _bound(
     question: Callable[[ShardCalls], Awaitable[T]], shard: ShardCalls
 ) -> Callable[[], Awaitable[T]]:
@@ -266,6 +337,18 @@ def stale(heard: Iterable[Told[Any]]) -> dict[str, Told[Any]]:
 
 
 def refusal(told: Iterable[Told[Any]]) -> MainstayError:
-    """Why nobody knew: the first word about the question itself."""
-    said = [each.error for each in told if each.error]
-    return Unavailable(said[0] if said else "nobody was asked: no shard runs here")
+    """Why nobody knew: there is none like that, unless one that is silent may know of it."""
+    asked = list(told)
+    refused = [each.error for each in asked if each.refused]
+    silent = [f"{each.source} does not answer: {each.error}" for each in asked if each.is_stale]
+    if refused and not silent:
+        return Unknown(refused[0])
+    return Unavailable("; ".join([*refused[:1], *silent[:1]]) or NOBODY)
+
+
+def freshest(told: Iterable[Told[T]]) -> list[Told[T]]:
+    """Those that have told something, what is of now before what is old."""
+    return sorted(
+        (each for each in told if each.value is not None),
+        key=lambda each: (each.is_stale, -each.at_s if each.is_stale else 0),
+    )

@@ -1,40 +1,89 @@
-"""Live parts as server-sent events: only what has changed since it was sent last."""
+"""Live parts as server-sent events: only what has changed since it was sent last, and a beat.
+
+Whoever reads knows by the beat that we are there, however long an answer takes.
+"""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from mainstay.dashboard.html import Html
 
-Render = Callable[[], Awaitable[Mapping[str, Html] | None]]
-"""The parts as they are now; None: the session has ended."""
+BEAT_S: Final = 2.0
+"""So often something is sent, if only that we are there."""
+
+BEAT: Final = "event: beat\ndata: {}\n\n"
+ENDED: Final = "event: ended\ndata: {}\n\n"
 
 
-def streamed(request: Request, render: Render, every_s: float) -> StreamingResponse:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The parts of a page as they are now."""
+
+    parts: Mapping[str, Html]
+    whole: bool = True
+    """Whether the page has no other parts now: what it had before is gone."""
+
+
+Render = Callable[[], Awaitable[Shown | None]]
+"""None: the session has ended."""
+
+
+def streamed(
+    request: Request, render: Render, every_s: float, *, beat_s: float = BEAT_S
+) -> StreamingResponse:
     """Events until the reader goes away or its session ends."""
     return StreamingResponse(
-        _events(request, render, every_s),
+        _events(request, render, every_s, beat_s),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )
 
 
-async def _events(request: Request, render: Render, every_s: float) -> AsyncIterator[str]:
+async def _events(
+    request: Request, render: Render, every_s: float, beat_s: float
+) -> AsyncIterator[str]:
     sent: dict[str, str] = {}
     while not await request.is_disconnected():
-        parts = await render()
-        if parts is None:
-            yield "event: ended\ndata: {}\n\n"
+        making = asyncio.ensure_future(render())
+        try:
+            while not (await asyncio.wait({making}, timeout=beat_s))[0]:
+                yield BEAT
+        finally:
+            making.cancel()
+        shown = making.result()
+        if shown is None:
+            yield ENDED
             return
-        now = {name: made.text for name, made in parts.items()}
-        yield event({name: text for name, text in now.items() if sent.get(name) != text})
+        now = {name: made.text for name, made in shown.parts.items()}
+        if not shown.whole:
+            now = {**sent, **now}
+        yield event(sent, now, named=shown.whole)
         sent = now
-        await asyncio.sleep(every_s)
+        for pause_s in _pauses(every_s, beat_s):
+            await asyncio.sleep(pause_s)
+            yield BEAT
+        await asyncio.sleep(min(every_s, beat_s))
 
 
-def event(changed: Mapping[str, str]) -> str:
-    """One event; an empty one says that we are still there."""
-    return f"event: parts\ndata: {json.dumps(dict(changed))}\n\n"
+def _pauses(every_s: float, beat_s: float) -> Iterator[float]:
+    """What is waited before each beat but the last, which is the next event."""
+    left_s = every_s - beat_s
+    while left_s > 0:
+        yield min(beat_s, left_s)
+        left_s -= beat_s
+
+
+def event(before: Mapping[str, str], now: Mapping[str, str], *, named: bool = True) -> str:
+    """What has changed; if asked for, the names of all parts in their order, when those changed."""
+    told: dict[str, object] = {
+        "parts": {name: text for name, text in now.items() if before.get(name) != text}
+    }
+    if named and list(before) != list(now):
+        told["names"] = list(now)
+    return f"event: parts\ndata: {json.dumps(told)}\n\n"

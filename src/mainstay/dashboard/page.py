@@ -7,7 +7,9 @@ from typing import Final
 from mainstay import __version__
 from mainstay.dashboard.access import Session
 from mainstay.dashboard.asking import Asking, stale
-from mainstay.dashboard.html import Child, Html, h, link, together
+from mainstay.dashboard.data import Data
+from mainstay.dashboard.html import EMPTY, Child, Html, h, link, together
+from mainstay.dashboard.live import BEAT_S
 from mainstay.dashboard.paging import Cursors, cursors_in
 from mainstay.dashboard.parts import order
 from mainstay.dashboard.words import clock_time, lasting
@@ -42,7 +44,7 @@ class Seen:
 
     now_s: float
     nonce: str = ""
-    """New for each page: a form that is sent twice does its work once."""
+    """New for each page that is looked at, and the same in its live parts."""
 
     @property
     def may_change(self) -> bool:
@@ -64,6 +66,14 @@ class Seen:
         return cursors_in(self.query.get("after", ""))
 
 
+def once(seen: Seen) -> Html:
+    """The field that makes a form, sent twice, do its work once; one made later does it anew.
+
+    The API keeps its answer to a key, a refusal too, so a form must never use that of another.
+    """
+    return h("input", type="hidden", name="nonce", value=seen.nonce)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One page: what stands still, and what is brought up to date, by name."""
@@ -75,26 +85,37 @@ class Page:
     """The entry of the navigation it belongs to."""
 
     status: int = 200
+    gone: Html = EMPTY
+    """Why there is nothing of it to show."""
+
+    to: str = ""
+    """Another page that is meant; empty: this one is."""
+
+    data: Data | None = None
+    """The rows of a list, for whoever wants them as data."""
 
 
 def parts_of(page: Page, asking: Asking, now_s: float) -> dict[str, Html]:
     """The live parts, with what is to be said about the age of them."""
-    return {"ages": _ages(asking, now_s), **page.live}
+    return {"ages": _ages(asking, now_s), "gone": page.gone, **page.live}
 
 
 def _ages(asking: Asking, now_s: float) -> Html:
-    old = stale(asking.heard)
+    """Who is silent since when, to be read aloud once; how long that is stands beside it."""
+    old = sorted(stale(asking.heard).items())
     rows = [
         h(
             "li",
             h("strong", source),
-            f" is stale since {clock_time(told.since_s)} UTC"
-            f" ({lasting(now_s - told.since_s)}): {told.error}.",
+            f" is stale since {clock_time(told.since_s)} UTC: {told.error}.",
             None if told.value is not None else " It has told nothing yet.",
         )
-        for source, told in sorted(old.items())
+        for source, told in old
     ]
-    return h("ul", *rows, class_="ages", role="status") if rows else h("div", class_="ages-none")
+    said = h("div", h("ul", *rows) if rows else None, role="status")
+    ticking = ", ".join(f"{source} for {lasting(now_s - told.since_s)}" for source, told in old)
+    lasts = h("p", f"Silent: {ticking}.", class_="note") if old else None
+    return h("div", said, lasts, class_="ages" if rows else "ages-none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +131,9 @@ def framed(page: Page, seen: Seen, live: Mapping[str, Html], notice: Notice | No
     parts = [h("div", made, id=f"live-{name}", data_live=name) for name, made in live.items()]
     said = None if notice is None else _said(notice)
     main = h("main", h("h1", page.title), said, page.fixed, *parts, id="main", tabindex=-1)
-    return document(page.title, _top(seen), _navigation(page.section), main, live=True)
+    lives = bool(page.live)  # one that stands still costs nobody anything while it is looked at
+    top = _top(seen, lives=lives)
+    return document(page.title, top, _navigation(page.section), main, live=lives)
 
 
 def _said(notice: Notice) -> Html:
@@ -136,19 +159,36 @@ def document(title: str, *children: Child, live: bool = False) -> Html:
     return together(Html("<!doctype html>"), h("html", head, body, lang="en"))
 
 
-def _top(seen: Seen) -> Html:
+def _top(seen: Seen, *, lives: bool) -> Html:
     leave = order("/sign-out", seen.csrf, button="Sign out", class_="quiet")
     live = h("button", "Live updates: on", type="button", id="live-toggle", aria_pressed="true",
              class_="quiet")  # fmt: skip
+    state = h("span", "connecting", id="live-state", class_="quiet", role="status",
+              data_beat_s=BEAT_S)  # fmt: skip
     return h(
         "header",
         link("Mainstay", "/", class_="brand"),
-        h("span", "connecting", id="live-state", class_="quiet", role="status"),
-        live,
+        _finder(seen),
+        *((state, live) if lives else ()),
         theme_button(),
-        h("span", f"Signed in as {seen.session.role}", class_="quiet"),
+        h("span", f"Signed in as {_who(seen.session)}", class_="quiet"),
         leave,
     )
+
+
+def _finder(seen: Seen) -> Html:
+    """One box for everything that has a name."""
+    said = seen.asked("q") if seen.path == "/find" else ""
+    box = h("input", type="search", name="q", id="find", value=said, aria_label="Find",
+            placeholder="machine, cluster, need...", autocomplete="off")  # fmt: skip
+    return h("form", box, h("button", "Find", type="submit", class_="quiet"), method="get",
+             action="/find", class_="find", role="search", aria_label="Find")  # fmt: skip
+
+
+def _who(session: Session) -> str:
+    """The name, with the role where that says more."""
+    is_role = session.name == session.role
+    return session.name if is_role else f"{session.name} ({session.role})"
 
 
 def theme_button() -> Html:

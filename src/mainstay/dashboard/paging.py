@@ -69,18 +69,24 @@ def merged(
 
 
 def merged_by_key(
-    told: Iterable[Told[Any]], key: Callable[[RowT], str], size: int = SIZE
+    told: Iterable[Told[Any]], key: Callable[[RowT], str], size: int = SIZE, *, sole: bool = False
 ) -> Paged[RowT]:
     """The same where the key of a row orders all shards: one cursor does for all of them.
 
-    What two shards have under one key stays on one page.
+    What two shards have under one key stays on one page; what one told that is silent now does not
+    stand beside what one that answers says of the same, if that is `sole`.
     """
+    asked = list(told)
     found: list[tuple[str, str, RowT]] = [
         (key(row), each.source, row)
-        for each in told
+        for each in asked
         if each.value is not None
         for row in each.value.rows
     ]
+    if sole:
+        silent = {each.source for each in asked if each.is_stale}
+        known = {name for name, source, _ in found if source not in silent}
+        found = [each for each in found if each[1] not in silent or each[0] not in known]
     found.sort(key=lambda each: each[:2])
     keys = sorted({each[0] for each in found})
     last = keys[size - 1] if len(keys) > size else ""

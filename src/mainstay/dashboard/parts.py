@@ -91,6 +91,11 @@ def age_mark(told: Told[Any], now_s: float) -> Html:
     return h("span", since, class_="mark mark-stale", title=told.error)
 
 
+def told_by(told: Told[Any], now_s: float) -> Html:
+    """Above what one source tells as a whole: who that is, and of when it is."""
+    return h("p", f"As {told.source} tells it: ", age_mark(told, now_s), class_="note")
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What may be chosen in a field of a form."""

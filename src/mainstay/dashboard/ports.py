@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from mainstay.model import coordinator_views as c
 from mainstay.model import group_views as g
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 
@@ -36,7 +37,7 @@ class ShardCalls(q.ShardControlCalls, Protocol):
     async def summary(self, query: v.SummaryQuery) -> v.Summary:
         """All of it in a few numbers."""
 
-    async def money(self, query: v.MoneyQuery) -> v.MoneyRows:
+    async def money(self, query: m.MoneyQuery) -> m.MoneyRows:
         """What it costs and has cost."""
 
     async def explain(self, question: q.Question) -> q.Explanation:
@@ -80,8 +81,10 @@ class TenancyCalls(Protocol):
     async def get(self, path: str, **query: object) -> Any:
         """What is there."""
 
-    async def post(self, path: str, body: Mapping[str, Any], *, key: str, **query: object) -> Any:
-        """Have something done, once for each key."""
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, key: str, by: str, **query: object
+    ) -> Any:
+        """Have something done, once for each key, in the name of `by`."""
 
 
 class Sources(Protocol):
@@ -95,3 +98,6 @@ class Sources(Protocol):
 
     def tenancy(self) -> TenancyCalls | None:
         """None: nobody has told of one."""
+
+    def tenants_cluster(self) -> str:
+        """Which cluster tenants are to the shards."""

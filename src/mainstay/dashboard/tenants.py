@@ -2,14 +2,15 @@
 
 import asyncio
 import json
-import ssl
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mainstay.dashboard.html import written_query
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
 from mainstay.runtime.http_call import NoAnswer, http_call
+from mainstay.wire.api_reach import PORTS, api_trust, no_answer
 
 PREFIX: Final = "/api/v1"
 PATIENCE_S: Final = 10.0
@@ -18,41 +19,44 @@ PATIENCE_S: Final = 10.0
 class RemoteTenancy:
     """Calls with a key. Raises only MainstayError."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, key: str, *, ca: str = "", insecure: bool = False) -> None:
+        self._over = api_trust(url, ca=ca, insecure=insecure)
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise Rejected(f"not an address of the API of tenants: {url[:120]}")
         self._url, self._key = url, key
-        self._host = parts.hostname
-        self._port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._over = ssl.create_default_context() if parts.scheme == "https" else None
+        self._host = parts.hostname or ""
+        self._port = parts.port or PORTS[parts.scheme]
 
     async def get(self, path: str, **query: object) -> Any:
         """What is there."""
-        return await self._asked("GET", path + written_query(query), b"", "")
+        return await self._asked("GET", path + written_query(query))
 
-    async def post(self, path: str, body: Mapping[str, Any], *, key: str, **query: object) -> Any:
-        """Have something done, once for each key."""
+    async def post(
+        self, path: str, body: Mapping[str, Any], *, key: str, by: str, **query: object
+    ) -> Any:
+        """Have something done, once for each key; the audit there tells the call by who it was."""
         sent = json.dumps(body).encode() if body else b""
-        return await self._asked("POST", path + written_query(query), sent, key)
+        told = (
+            f"X-Idempotency-Key: {_printable(key)}",
+            f"X-Correlation-Id: dashboard:{_printable(by)}:{secrets.token_hex(4)}",
+        )
+        return await self._asked("POST", path + written_query(query), sent, told)
 
-    async def _asked(self, method: str, path: str, body: bytes, key: str) -> Any:
+    async def _asked(
+        self, method: str, path: str, body: bytes = b"", headers: Sequence[str] = ()
+    ) -> Any:
         head = [
             f"{method} {PREFIX}{path} HTTP/1.1", f"Host: {self._host}:{self._port}",
             "Connection: close", f"Authorization: Bearer {self._key}",
-            f"Content-Length: {len(body)}",
+            f"Content-Length: {len(body)}", *headers,
         ]  # fmt: skip
         if body:
             head.append("Content-Type: application/json")
-        if key:
-            head.append(f"X-Idempotency-Key: {_printable(key)}")
         try:
             async with asyncio.timeout(PATIENCE_S):
                 request = "\r\n".join(head).encode("ascii") + b"\r\n\r\n" + body
                 told = await http_call(self._host, self._port, request, over=self._over)
         except (*NoAnswer, UnicodeError) as error:
-            why = f"no answer from {self._url}: {str(error) or 'too late'}"
-            raise Unavailable(f"{why} (is `mainstay api` running?)") from error
+            raise Unavailable(no_answer(self._url, error)) from error
         return _understood(*told)
 
 

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from mainstay.model.errors import MainstayError, Rejected
 from mainstay.runtime.clock import Clock
@@ -54,11 +55,14 @@ class Patience:
 class Answers:
     """Asks, each with a deadline, and remembers what was said last."""
 
-    def __init__(self, clock: Clock, *, deadline_s: float) -> None:
-        self._clock, self._deadline_s = clock, deadline_s
+    def __init__(self, clock: Clock, *, deadline_s: float, fresh_s: float = FRESH_S) -> None:
+        self._clock, self._deadline_s, self._fresh_s = clock, deadline_s, fresh_s
         self._kept: OrderedDict[tuple[str, Hashable], tuple[float, Told[Any]]] = OrderedDict()
         self._silent: dict[str, tuple[float, str]] = {}
-        self._asking: dict[tuple[str, Hashable], asyncio.Lock] = {}
+        # Each lock lives as long as somebody holds it or waits for it, and no longer.
+        self._asking: WeakValueDictionary[tuple[str, Hashable], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
 
     async def ask(
         self,
@@ -69,7 +73,7 @@ class Answers:
     ) -> Told[T]:
         """The answer, or the last one with the reason why it is old. Never raises for that."""
         place = (source, key)
-        patience = patience or Patience(deadline_s=self._deadline_s)
+        patience = patience or Patience(deadline_s=self._deadline_s, fresh_s=self._fresh_s)
         async with self._asking.setdefault(place, asyncio.Lock()):
             nothing: Told[T] = Told(source=source)
             asked_s, kept = self._kept.get(place, (LONG_AGO_S, nothing))
@@ -78,7 +82,6 @@ class Answers:
                 return kept
             told = await self._asked(kept, question, patience.deadline_s)
             self._keep(place, told)
-        self._asking.pop(place, None)
         return told
 
     async def _asked(
@@ -101,7 +104,8 @@ class Answers:
             return self._old(kept, error.message)
         except TimeoutError:
             why = f"no answer within {deadline_s:g} s"
-            self._silent[kept.source] = (self._clock.now_s(), why)
+            if deadline_s <= self._deadline_s:  # what may take longer says nothing about the rest
+                self._silent[kept.source] = (self._clock.now_s(), why)
             return self._old(kept, why)
         self._silent.pop(kept.source, None)
         return Told(source=kept.source, value=value, at_s=self._clock.now_s())

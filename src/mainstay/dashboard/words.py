@@ -63,6 +63,14 @@ def day_and_time(text: str | None) -> str:
         return text
 
 
+def exact_moment(at_s: float) -> Html | str:
+    """Day and time, in UTC; nothing where nobody says when."""
+    if not at_s:
+        return ""
+    told = datetime.fromtimestamp(at_s, UTC)
+    return h("time", told.strftime("%Y-%m-%d %H:%M:%S"), datetime=f"{told:%Y-%m-%dT%H:%M:%SZ}")
+
+
 def amounts(told: Mapping[str, str]) -> str:
     """Amounts in one line."""
     return ", ".join(f"{name} {amount}" for name, amount in told.items())
@@ -71,6 +79,11 @@ def amounts(told: Mapping[str, str]) -> str:
 def short(fingerprint: str) -> str:
     """Enough of it to know it again."""
     return fingerprint[:SHORT]
+
+
+def of_old(count: int) -> str:
+    """Behind a sum: how much of it was told by those that are silent now."""
+    return f", of which {number(count)} are old" if count else ""
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -1,5 +1,6 @@
 """`mainstay dashboard`: the page over what runs here, and nothing that anybody depends on."""
 
+import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from mainstay.config.dashboard import DashboardConfig
-from mainstay.dashboard.access import Doorkeeper, tokens_in
+from mainstay.dashboard.access import ENDED_FILE, Doorkeeper, tokens_in
 from mainstay.dashboard.app import Parts, build
+from mainstay.dashboard.ended import Ended
+from mainstay.dashboard.history import History, recording
 from mainstay.dashboard.told import Answers
 from mainstay.model.errors import Rejected
 from mainstay.processes.announce import announced
@@ -49,7 +52,7 @@ async def serve_dashboard(config: DashboardConfig, around: Around) -> None:
     if not config.page_cert and not is_loopback(config.listen):
         what = f"the page is served on loopback only without a certificate, not at {config.listen}"
         raise Rejected(f"{what}: give --page-cert and --page-key")
-    path, tokens = tokens_in(around.home)
+    path, people = tokens_in(around.home)
     async with AsyncExitStack() as stack:
         stop = await stack.enter_async_context(until_told())
         sources = Running(
@@ -59,7 +62,13 @@ async def serve_dashboard(config: DashboardConfig, around: Around) -> None:
         parts = Parts(
             sources=sources,
             answers=Answers(around.clock, deadline_s=config.deadline_s),
-            door=Doorkeeper(tokens, around.clock, lasts_s=config.session_hours * 3_600),
+            door=Doorkeeper(
+                people,
+                around.clock,
+                lasts_s=config.session_hours * 3_600,
+                ended=Ended(path.with_name(ENDED_FILE)),
+            ),
+            history=History(),
             clock=around.clock,
             refresh_s=config.refresh_s,
             secure=bool(config.page_cert),
@@ -70,5 +79,10 @@ async def serve_dashboard(config: DashboardConfig, around: Around) -> None:
         facts = {"addresses": {"http": at, "page": url}, "tokens": str(path)}
         stack.enter_context(announced(around.home, "dashboard", at.rpartition(":")[2], facts))
         around.say(f"The dashboard is at {url}, tokens to sign in are in {path}.")
-        await stop.wait()
+        async with asyncio.TaskGroup() as group:
+            recorded = group.create_task(
+                recording(parts.history, parts.asking().summaries, around.clock.now_s)
+            )
+            await stop.wait()
+            recorded.cancel()
     around.say("Stopped.")

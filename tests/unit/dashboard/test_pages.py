@@ -8,35 +8,25 @@ from typing import Any
 
 import pytest
 
-from dashboards import FakeCoordinator, FakeShard, FakeTenancy, Visitor
+from dashboards import (
+    UNSPECIFIED,
+    FakeCoordinator,
+    FakeShard,
+    FakeTenancy,
+    Visitor,
+    an_allocation,
+    tenancy,
+)  # fmt: skip
 from mainstay.dashboard.access import Role
 from mainstay.dashboard.draw import grid
 from mainstay.dashboard.draw_slots import Slot, slot_tree
+from mainstay.dashboard.pages.needs import PATIENCE_S
 from mainstay.dashboard.pages.reasons import BEGINNINGS, funnel, part_of
 from mainstay.dashboard.paging import ASKED, SIZE
+from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.shard.answers import sentences, when
-
-ALLOCATION: dict[str, Any] = {
-    "allocation_id": "alc_1", "project_id": "prj", "status": "active", "sku": "s", "gpus": 2,
-    "region": "r", "capacity_shape": "gpu_slice", "node_id": "n",
-    "price": {"gpu_hour_minor": 450, "currency": "USD"}, "created_at": "2026-01-01T00:00:00Z",
-    "provisioning_started_at": None, "active_at": None, "releasing_at": None, "released_at": None,
-    "failed_at": None, "release_failed_at": None, "release_attempt": 1, "cancel_requested": False,
-    "failure": None, "correlation_id": "c", "requested_by": "me", "connection": {},
-    "ssh_key_ids": [], "claims": [], "proof": None,
-}  # fmt: skip
-
-
-def tenancy(**changes: Any) -> FakeTenancy:
-    row = {**ALLOCATION, **changes}
-    return FakeTenancy({
-        "/admin/allocations/alc_1": row,
-        "/admin/allocations": {"items": [row], "next_cursor": None},
-        "/allocations/alc_1/timeline": {"moments": []},
-    })  # fmt: skip
-
 
 PATHS = (
     "/", "/shards", "/clusters", "/needs", "/whatif", "/machines", "/racks", "/nodes",
@@ -52,6 +42,19 @@ def test_no_page_makes_a_shard_send_more_than_a_page_of_rows(path: str) -> None:
     limits = [query.limit for query in shard.asked if hasattr(query, "limit")]
     assert all(0 < limit <= 200 for limit in limits)
     assert shard.sent <= 2 * 200
+
+
+@pytest.mark.parametrize(("path", "lives"), [("/", True), ("/whatif", False), ("/none", False)])
+def test_only_a_page_with_something_live_asks_again(path: str, lives: bool) -> None:
+    text = Visitor(FakeShard("shard-a")).sign_in().get(path).text
+    assert ("/static/live.js" in text, 'id="live-toggle"' in text) == (lives, lives)
+
+
+def test_who_looks_at_an_explanation_does_not_wait_for_every_change_to_be_tried() -> None:
+    shard = FakeShard("shard-a")
+    Visitor(shard).sign_in().get("/needs/explain?cluster=shard-a&need=f")
+    assert [asked.patience_s for asked in shard.asked] == [PATIENCE_S]
+    assert 0 < PATIENCE_S <= 0.5
 
 
 def onward(text: str) -> str:
@@ -74,7 +77,7 @@ def through(visitor: Visitor, path: str, name: str) -> list[list[str]]:
 def test_pages_go_through_the_machines_of_all_shards_in_the_order_of_their_ids() -> None:
     shards = FakeShard("1", count=60, machine="b"), FakeShard("2", count=60, machine="a")
     visitor = Visitor(*shards).sign_in()
-    pages = through(visitor, "/machines", r"[ab]-000\d\d")
+    pages = through(visitor, "/machines", r">([ab]-000\d\d)<")
     every = [f"{name}-{place:05}" for name in "ab" for place in range(60)]
     assert [name for page in pages for name in page] == every
     assert [len(page) for page in pages] == [SIZE, SIZE, 20]
@@ -110,6 +113,36 @@ def test_racks_are_drawn_from_counts_and_one_that_two_shards_have_is_one() -> No
     assert "rack z-r00000: Configured 6, Idle 4" in one
     assert "/whatif?rack=z-r00000" in one
     assert visitor.get("/racks/one?value=none").status_code == 404
+
+
+def test_needs_are_filtered_by_reason_and_least_priority_in_the_address() -> None:
+    shard = FakeShard("shard-a", needs_count=90)
+    text = Visitor(shard).sign_in().get("/needs?reason=starved&priority=-5&unmet=1").text
+    (query,) = [each for each in shard.asked if isinstance(each, v.NeedQuery)]
+    assert (query.reason, query.least_priority, query.unmet) == ("starved", -5, True)
+    assert '<option value="starved" selected>' in text
+    assert 'name="priority" id="field-priority" value="-5"' in text
+    assert "reason=starved&priority=-5&unmet=1&after=" in html.unescape(onward(text))
+
+
+@pytest.mark.parametrize("wrong", ["high", "1.5", "9999999999", "²"])
+def test_a_least_priority_that_is_none_is_told_and_not_asked_for(wrong: str) -> None:
+    shard = FakeShard("shard-a")
+    text = Visitor(shard).sign_in().get(f"/needs?priority={wrong}").text
+    assert f"not a priority: {wrong}" in text
+    assert not [each for each in shard.asked if isinstance(each, v.NeedQuery)]
+
+
+@pytest.mark.parametrize("path", ["/", "/audit", "/clusters/shard-a", "/machines/shard-a-1"])
+def test_an_action_says_when_it_was_and_leads_to_the_need_it_was_for(path: str) -> None:
+    text = Visitor(FakeShard("shard-a", at_s=1_763_502_009.5)).sign_in().get(path).text
+    assert ">2025-11-18 21:40:09<" in text
+    assert 'href="/needs/explain?shard=shard-a&amp;cluster=shard-a&amp;need=shard-a"' in text
+
+
+def test_of_an_action_whose_shard_does_not_say_when_no_time_is_made_up() -> None:
+    text = Visitor(FakeShard("shard-a")).sign_in().get("/audit").text
+    assert ("shard-a-1" in text, "1970" in text) == (True, False)
 
 
 def test_a_box_of_a_large_rack_stands_for_several_machines() -> None:
@@ -172,9 +205,47 @@ def test_quotas_moves_and_instructions_are_those_of_the_coordinator() -> None:
 def test_money_is_told_by_class_cluster_and_type(by: str) -> None:
     shard = FakeShard("shard-a")
     text = Visitor(shard).sign_in().get(f"/money?by={by}").text
-    assert [each.by for each in shard.asked if isinstance(each, v.MoneyQuery)] == [by]
+    assert [each.by for each in shard.asked if isinstance(each, m.MoneyQuery)] == [by]
     kinds = {each.kind for each in shard.asked if isinstance(each, v.ActionQuery)}
     assert ("$1.00" in text, kinds) == (True, {"reclaim", "preempt"})
+
+
+def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
+    machine, made = "shard-a-00000", "1970-01-01T00:00:00Z"
+    node = {"id": f"{machine}.1", "gpus_total": 8, "status": "active", "created_at": made,
+            "last_seen_at": None}  # fmt: skip
+    row = {**an_allocation("alc_1"), "node_id": f"{machine}.1", "created_at": made,
+           "active_at": made}  # fmt: skip
+    tenants = FakeTenancy({
+        "/admin/nodes": {"items": [node]}, "/admin/allocations": {"items": [row], "next_cursor": ""}
+    })  # fmt: skip
+    visitor = Visitor(FakeShard("shard-a", price=0.8), tenants=tenants).sign_in()
+    text = visitor.get("/money?by=tenant").text
+    cells = {
+        found[0]: found[1:]
+        for line in re.findall(r"<tr>(.*?)</tr>", text)
+        if (
+            found := [
+                re.sub("<[^>]+>", "", each) for each in re.findall(r"<t[hd].*?</t[hd]>", line)
+            ]
+        )
+    }
+    assert [cells[name][1] for name in ("prj", "(unclaimed)", "(all)")] == [
+        "$0.20", "$0.80", "$1.00",
+    ]  # fmt: skip
+    assert [cells[name][3] for name in ("prj", "(unclaimed)", "(all)")] == ["$9.00", "", "$9.00"]
+    assert [cells[name][5] for name in ("prj", "(unclaimed)", "(all)")] == [
+        "$8.80", "-$0.80", "$8.00",
+    ]  # fmt: skip
+    assert "$1.00" in cells["(all)"]
+    assert ">$1.00<" in visitor.get("/money?by=cluster").text
+
+
+def test_money_by_tenant_says_when_the_api_of_tenants_is_silent() -> None:
+    tenants = tenancy()
+    tenants.silent = True
+    text = Visitor(FakeShard("shard-a"), tenants=tenants).sign_in().get("/money?by=tenant").text
+    assert "no answer from the API of tenants" in text
 
 
 def test_what_the_overview_says_is_spent_is_what_the_page_of_money_says() -> None:
@@ -213,15 +284,72 @@ def test_an_allocation_shows_its_bill_and_its_proof() -> None:
     assert ("9.00 USD" in text, "777.77" in text, "scrubbed" in text) == (True, False, True)
 
 
+def test_an_allocation_on_its_way_says_when_and_one_that_stays_does_not() -> None:
+    on_its_way = {"when": "about", "seconds": 6.0, "because": ["so it was"], "after": None}
+    for told, said in ((on_its_way, True), (UNSPECIFIED, False)):
+        tenants = tenancy(status="provisioning")
+        tenants.answers = {**tenants.answers, "/allocations/alc_1/expected": told}
+        text = Visitor(tenants=tenants).sign_in().get("/allocations/alc_1").text
+        assert ("In about 6 s, because so it was." in text) is said
+        assert ("<h2>When</h2>" in text) is said
+
+
 def test_numbers_of_a_shard_that_stops_stay_and_say_since_when() -> None:
     shard, other = FakeShard("shard-a", count=12), FakeShard("shard-b", count=5)
     visitor = Visitor(shard, other).sign_in()
-    assert "stale since" not in visitor.get("/").text
+    for path in ("/", "/machines"):
+        assert "stale since" not in visitor.get(path).text
     shard.silent = True
     visitor.clock.advance(90)
     text = visitor.get("/").text
-    assert "is stale since 00:16:40 UTC (2 min): shard shard-a does not answer" in text
+    assert "is stale since 00:16:40 UTC: shard shard-a does not answer" in text
+    spoken = text[text.index('<div role="status">') :].partition("</div>")[0]
+    assert ("stale since" in spoken, "2 min" in spoken) == (True, False)  # it is read aloud once
+    assert "Silent: shard-a for 2 min." in text
     assert 'href="/machines">17<' in text
+    assert "of which 12 are old" in text
+    assert "of which $1.00 are old" in text
+    assert "17 machines, of which 12 are old" in visitor.get("/machines").text
+
+
+def test_a_machine_that_was_handed_over_is_not_listed_twice() -> None:
+    dead, alive = FakeShard("shard-a", machine="m"), FakeShard("shard-b", machine="m")
+    visitor = Visitor(dead, alive).sign_in()
+    assert visitor.get("/machines").text.count('href="/machines/m-00001"') == 2
+    dead.silent = True
+    visitor.clock.advance(60)
+    assert visitor.get("/machines").text.count('href="/machines/m-00001"') == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "marks"),
+    [
+        ("/moves", "coordinator", 4), ("/quotas", "coordinator", 1), ("/shards", "coordinator", 1),
+        ("/nodes", "tenancy", 1), ("/allocations", "tenancy", 1),
+        ("/allocations/alc_1", "tenancy", 1),
+    ],
+)  # fmt: skip
+def test_what_coordinator_and_api_told_says_of_when_it_is(
+    path: str, source: str, marks: int
+) -> None:
+    tenants, coordinating = tenancy(), FakeCoordinator()
+    tenants.answers = {**tenants.answers, "/admin/nodes": {"items": [NODE]}}
+    visitor = Visitor(FakeShard("shard-a"), tenants=tenants, coordinating=coordinating).sign_in()
+    now = f'As {source} tells it: <span class="mark mark-good">live</span>'
+    then = f'As {source} tells it: <span class="mark mark-stale"'
+    text = visitor.get(path).text
+    assert (text.count(now), text.count(then)) == (marks, 0)
+    tenants.silent = coordinating.silent = True
+    visitor.clock.advance(60)
+    text = visitor.get(path).text
+    assert (text.count(now), text.count(then)) == (0, marks)
+    assert f"<strong>{source}</strong> is stale since 00:16:40 UTC" in text
+
+
+NODE: dict[str, Any] = {
+    "id": "n-1", "status": "active", "sku": "s", "region": "r", "slots_available": 1, "slots": 8,
+    "mode": "slices",
+}  # fmt: skip
 
 
 def test_a_shard_that_never_answered_is_told_as_such() -> None:
@@ -238,8 +366,8 @@ def test_a_control_is_set_with_its_reason_and_its_end_and_lifted() -> None:
     visitor.post("/controls/lift", csrf=visitor.csrf, shard="shard-a", kind="pause")
     assert shard.told == [
         q.SetControlRequest(kind="reclaim_cap", cluster="blue", value=0.1, reason="why",
-                            for_s=300.0, by="dashboard"),
-        q.LiftControlRequest(kind="pause", reason="lifted on the dashboard", by="dashboard"),
+                            for_s=300.0, by="alice"),
+        q.LiftControlRequest(kind="pause", reason="lifted on the dashboard", by="alice"),
     ]  # fmt: skip
 
 
@@ -255,8 +383,8 @@ def test_an_allocation_is_asked_for_once_for_each_form() -> None:
     tenants = tenancy()
     visitor = Visitor(tenants=tenants).sign_in()
     for _ in range(2):
-        visitor.post("/allocations/create", csrf=visitor.csrf, offer="s@r", gpus="2",
-                     project="prj", nonce="n1")  # fmt: skip
+        visitor.post("/allocations/create", csrf=visitor.csrf, offer="s@r@2", project="prj",
+                     nonce="n1")  # fmt: skip
     body = {"sku": "s", "gpus": 2, "region": "r"}
     assert tenants.posted == [("/allocations", body, "dashboard-n1")] * 2
 
@@ -274,6 +402,27 @@ def test_an_allocation_has_the_buttons_of_its_state(status: str, buttons: set[st
 
 
 @pytest.mark.parametrize(
+    ("status", "path"), [("failed", ""), ("release_failed", ""), ("active", "/release")]
+)
+def test_each_look_at_an_allocation_has_forms_of_its_own(status: str, path: str) -> None:
+    """The API keeps its answer to a key for a day: a refusal would be given again and again."""
+    visitor = Visitor(tenants=tenancy(status=status)).sign_in()
+    looks = [visitor.get(f"/allocations/alc_1{path}").text for _ in range(2)]
+    found = [re.findall(r'name="nonce" value="(\w+)"', text) for text in looks]
+    assert [len(each) for each in found] == [1, 1]
+    assert found[0] != found[1]
+
+
+def test_a_form_that_nothing_tells_from_others_is_refused() -> None:
+    tenants = tenancy(status="failed")
+    visitor = Visitor(tenants=tenants).sign_in()
+    done = visitor.post("/allocations/alc_1/retry", csrf=visitor.csrf)
+    visitor.cookies.update(done.cookies)
+    assert "reload the page" in visitor.get("/allocations").text
+    assert tenants.posted == []
+
+
+@pytest.mark.parametrize(
     ("status", "path"),
     [("failed", "/allocations"), ("release_failed", "/admin/allocations/alc_1/force-release")],
 )
@@ -287,9 +436,31 @@ def test_to_try_again_is_a_clean_up_or_a_new_order(status: str, path: str) -> No
 def test_what_nobody_knows_is_a_page_that_says_so() -> None:
     visitor = Visitor(FakeShard("shard-a"), tenants=FakeTenancy({})).sign_in()
     assert visitor.get("/shards/none").status_code == 404
-    assert visitor.get("/machines/unknown").status_code == 503
-    assert "no such machine here" in visitor.get("/machines/unknown").text
-    assert "nothing at" in visitor.get("/nodes/none").text
+    for path, said in (
+        ("/machines/unknown", "no such machine here: check the name."),
+        ("/nodes/none", "nothing at"),
+        ("/allocations/alc_none", "nothing at"),
+        ("/allocations/cap_none", "nothing at"),
+    ):
+        answer = visitor.get(path)
+        assert (answer.status_code, said in answer.text) == (404, True)
+        assert f'<a href="/{path.split("/")[1]}">To the list</a>' in answer.text
+
+
+def test_what_a_silent_shard_may_know_is_not_said_to_be_nowhere() -> None:
+    silent = FakeShard("other", silent=True)
+    answer = Visitor(FakeShard("shard-a"), silent).sign_in().get("/machines/unknown")
+    assert answer.status_code == 503
+    assert "no such machine here; other does not answer" in answer.text
+
+
+def test_of_two_shards_that_tell_of_a_machine_the_one_that_answers_now_is_believed() -> None:
+    dead, alive = FakeShard("shard-a"), FakeShard("shard-b")
+    visitor = Visitor(dead, alive).sign_in()
+    assert '<a href="/shards/shard-a">' in visitor.get("/machines/sha-1").text
+    dead.silent = True
+    visitor.clock.advance(60)
+    assert '<a href="/shards/shard-b">' in visitor.get("/machines/sha-1").text
 
 
 def test_a_fleet_of_nothing_is_shown_as_nothing() -> None:

@@ -1,7 +1,7 @@
 """Answers grow old, and say since when."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import gc
 
 from mainstay.dashboard.told import Answers, Patience, Told
 from mainstay.model.errors import Rejected, Unavailable
@@ -19,18 +19,15 @@ class Asked:
         self.hangs = False
 
     def ask(self, key: str = "k", patience: Patience | None = None) -> Told[int]:
-        return asyncio.run(self.answers.ask("shard-a", key, self._question(), patience))
+        return asyncio.run(self.answers.ask("shard-a", key, self.question, patience))
 
-    def _question(self) -> Callable[[], Awaitable[int]]:
-        async def question() -> int:
-            self.times += 1
-            if self.hangs:
-                await asyncio.Event().wait()
-            if self.fails:
-                raise self.fails
-            return self.times
-
-        return question
+    async def question(self) -> int:
+        self.times += 1
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails:
+            raise self.fails
+        return self.times
 
 
 def test_an_answer_is_fresh_and_not_asked_for_again_at_once() -> None:
@@ -105,3 +102,37 @@ def test_what_is_dear_to_answer_is_kept_for_longer() -> None:
     assert asked.ask(patience=dear).value == 1
     asked.clock.advance(20)
     assert asked.ask(patience=dear).value == 2
+
+
+def test_what_may_take_long_and_does_makes_no_other_answer_old() -> None:
+    asked = Asked()
+    asked.ask("a")
+    asked.hangs = True
+    asked.clock.advance(2)
+    assert asked.ask("what if", Patience(deadline_s=0.02)).error == "no answer within 0.02 s"
+    asked.hangs = False
+    assert asked.ask("a").value == 3
+
+
+def test_nothing_is_left_of_questions_that_were_answered_or_given_up() -> None:
+    asked = Asked()
+    before = locks()
+    for key in ("a", "a", "b"):
+        asked.ask(key)
+    asked.hangs = True
+    asyncio.run(given_up(asked))
+    assert locks() == before
+
+
+async def given_up(asked: Asked) -> None:
+    """Somebody asks, and goes away before there is an answer."""
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(asked.answers.ask("shard-a", "c", asked.question))
+        await asyncio.sleep(0)
+        asking.cancel()
+
+
+def locks() -> int:
+    """How many there are in this process."""
+    gc.collect()
+    return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())

@@ -4,9 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.asking import Asking, refusal
+from mainstay.dashboard.data import Data, ways
 from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link, together
-from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.page import Page, Seen, once
+from mainstay.dashboard.pages.ending import GIVEN_BACK, asked_first
+from mainstay.dashboard.pages.ordering import create_form
+from mainstay.dashboard.pages.requests import WAITED, request, waiting, when_part
 from mainstay.dashboard.paging import pager
 from mainstay.dashboard.parts import (
     Choice,
@@ -19,9 +23,9 @@ from mainstay.dashboard.parts import (
     section,
     select,
     table,
+    told_by,
 )
 from mainstay.dashboard.words import day_and_time, lasting, money, number
-from mainstay.model.errors import Unavailable
 from mainstay.tenancy.states import Status
 
 SIZE: Final = 50
@@ -36,9 +40,6 @@ _LIFE: Final = (
     (Status.ACTIVE, "active_at"), (Status.RELEASING, "releasing_at"),
     (Status.RELEASED, "released_at"),
 )  # fmt: skip
-
-GIVEN_BACK: Final = frozenset({Status.REQUESTED, Status.PROVISIONING, Status.ACTIVE})
-"""From where an allocation can be released."""
 
 COLUMNS: Final = (
     "Allocation", "Status", "Project", "SKU", Column("GPUs", True), "Node",
@@ -60,8 +61,15 @@ async def allocations(asking: Asking, seen: Seen) -> Page:
     return Page(
         title="Allocations",
         section="/allocations",
-        fixed=together(await _create(asking, seen), _filters(status, seen.asked("project"))),
-        live={"allocations": together(refused, made, more)},
+        fixed=_filters(status, seen.asked("project")),
+        live={
+            "new": await create_form(asking, seen),  # comes when the API answers at last
+            "waiting": await waiting(asking, seen.asked("project")),
+            "allocations": together(
+                told_by(told, seen.now_s), refused, made, more, ways("allocations", seen.query)
+            ),
+        },
+        data=Data(rows=value["items"], after=value["next_cursor"] or ""),
     )
 
 
@@ -93,53 +101,31 @@ def _status(row: Mapping[str, Any]) -> Html:
     return mark(_said(row["status"]), _KINDS.get(row["status"], "warn"))
 
 
-async def _create(asking: Asking, seen: Seen) -> Html:
-    """The form; it offers what there are nodes for."""
-    if not seen.may_change:
-        return EMPTY
-    catalog = (await asking.tenancy("/catalog")).value
-    projects = (await asking.tenancy("/projects")).value
-    if not isinstance(catalog, dict) or not isinstance(projects, dict):
-        return EMPTY
-    names = {sku["sku"]: sku["display_name"] for sku in catalog["skus"]}
-    offers = [
-        Choice(f"{room['sku']}@{room['region']}",
-               f"{names.get(room['sku'], room['sku'])}, {room['region']}:"
-               f" {room['free_gpus']} free")
-        for room in catalog["rooms"]
-    ]  # fmt: skip
-    counts = sorted({count for sku in catalog["skus"] for count in sku["allowed_gpu_counts"]})
-    form = order(
-        "/allocations/create", seen.csrf,
-        h("input", type="hidden", name="nonce", value=seen.nonce),
-        select("project", "Project", [Choice(p["id"], p["name"]) for p in projects["items"]],
-               of="new"),
-        select("offer", "What", offers),
-        select("gpus", "GPUs", [Choice(str(count), str(count)) for count in counts]),
-        button="Create allocation",
-    )  # fmt: skip
-    return h("details", h("summary", "New allocation"), form, id="new-allocation")
-
-
 async def allocation(asking: Asking, seen: Seen) -> Page:
-    """One of them with its timeline."""
+    """One of them with its timeline, or one that is still waited for."""
     name = seen.names["allocation"]
+    if name.startswith(WAITED):
+        return await request(asking, seen)
     told = await asking.tenancy(f"/admin/allocations/{address(name)[1:]}")
     if not isinstance(told.value, dict):
-        raise Unavailable(told.error or f"no allocation {name[:80]}")
+        raise refusal([told])
     row = told.value
     path = f"/allocations/{address(name)[1:]}/timeline"
     timeline = (await asking.tenancy(path, project_id=str(row["project_id"]))).value
     moments = timeline["moments"] if isinstance(timeline, dict) else ()
     bill = await asking.tenancy("/billing/statement", project_id=str(row["project_id"]))
+    expected = await asking.tenancy(
+        f"/allocations/{address(name)[1:]}/expected", project_id=str(row["project_id"])
+    )
     return Page(
         title=f"Allocation {name}",
         section="/allocations",
         fixed=EMPTY,
         live={
-            "facts": _facts(row),
+            "facts": together(told_by(told, seen.now_s), _facts(row)),
             "actions": _actions(row, seen),
             "life": section("Where it is in its life", _life(row)),
+            "when": when_part(expected.value),
             "timeline": section("Timeline", _timeline(moments)),
             "bill": _bill(name, bill.value),
             "claims": section("What it holds", _claims(row["claims"])),
@@ -173,14 +159,11 @@ def _actions(row: Mapping[str, Any], seen: Seen) -> Html:
     if not seen.may_change:
         return EMPTY
     path, status = address("allocations", str(row["allocation_id"])), row["status"]
-    nonce = h("input", type="hidden", name="nonce", value=f"{row['allocation_id']}-{status}")
-    made: list[Html] = []
+    nonce, made = once(seen), list[Html]()
     if status in GIVEN_BACK and not row["cancel_requested"]:
-        made.append(order(f"{path}/release", seen.csrf, nonce, button="Release", id="release"))
+        made.append(asked_first(f"{path}/release", "Release", "release"))
     if status == Status.RELEASE_FAILED:
-        again = f"{row['allocation_id']}-{row['release_attempt']}"
-        attempt = h("input", type="hidden", name="nonce", value=again)
-        made.append(order(f"{path}/retry", seen.csrf, attempt, button="Try the clean-up again",
+        made.append(order(f"{path}/retry", seen.csrf, nonce, button="Try the clean-up again",
                           id="retry"))  # fmt: skip
     if status == Status.FAILED:
         made.append(order(f"{path}/retry", seen.csrf, nonce, button="Ask for the same again",

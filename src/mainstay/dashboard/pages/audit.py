@@ -3,6 +3,7 @@
 from typing import Any
 
 from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.data import data_of, ways
 from mainstay.dashboard.html import Html, address, link, together
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_row, cycles_ago
@@ -47,9 +48,11 @@ async def audit(asking: Asking, seen: Seen) -> Page:
         ),
         live={
             "actions": section("Actions of shards", made,
-                               pager("audit", seen.query, paged.after)),
+                               pager("audit", seen.query, paged.after),
+                               ways("audit", seen.query)),
             "tenancy": _tried(told, seen),
         },
+        data=data_of(paged.rows, paged.after),
     )  # fmt: skip
 
 

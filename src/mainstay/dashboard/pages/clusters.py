@@ -1,15 +1,23 @@
 """Clusters: what they ask, hold and cost."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from mainstay.dashboard.asking import Asking, refusal
 from mainstay.dashboard.draw import states_bar
 from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
 from mainstay.dashboard.page import Page, Seen
+from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows
 from mainstay.dashboard.paging import merged_by_key, pager
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, sentences, table
+from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import dollars, moment, number
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.errors import Unknown
+
+LAST: Final = 15
+"""So many of the last actions are shown."""
 
 
 async def clusters(asking: Asking, seen: Seen) -> Page:
@@ -48,6 +56,13 @@ def _connected(row: v.ClusterRow) -> Html:
     return mark("connected", "good")
 
 
+def _done(told: Sequence[Told[v.ActionRows]], name: str) -> Html:
+    rows = action_rows(told)[:LAST]
+    none = "Nothing, as far back as its shard remembers."
+    made = table("The newest first", ACTION_COLUMNS, rows, none)
+    return together(made, link("All actions for it", address("audit", cluster=name)))
+
+
 async def cluster(asking: Asking, seen: Seen) -> Page:
     """One of them, with why it stands as it does."""
     name = seen.names["cluster"]
@@ -59,6 +74,7 @@ async def cluster(asking: Asking, seen: Seen) -> Page:
         raise Unknown(f"no shard serves a cluster {name[:80]}")
     why = await asking.explained(q.Question(about=q.About.CLUSTER, name=name, quick=True))
     said = [(each.source, each.value.sentences) for each in why if each.value is not None]
+    done = await asking.actions(v.ActionQuery(cluster=name, limit=LAST))
     live: list[Child] = []
     for each, row in rows:
         live.append(cards(
@@ -74,5 +90,6 @@ async def cluster(asking: Asking, seen: Seen) -> Page:
     explained = section("Why it stands so", *(sentences(lines) for _, lines in said))
     return Page(
         title=f"Cluster {name}", section="/clusters", fixed=EMPTY,
-        live={"cluster": together(live), "why": explained},
+        live={"cluster": together(live), "why": explained,
+              "events": section("What was done last for it", _done(done, name))},
     )  # fmt: skip

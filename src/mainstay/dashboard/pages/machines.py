@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mainstay.dashboard.asking import Asking, refusal
+from mainstay.dashboard.asking import Asking, freshest, refusal
+from mainstay.dashboard.data import data_of, ways
 from mainstay.dashboard.draw import lifecycle
-from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
+from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows, machine_link
 from mainstay.dashboard.paging import ASKED, merged_by_key, pager
@@ -22,7 +23,7 @@ from mainstay.dashboard.parts import (
     state_mark,
     table,
 )
-from mainstay.dashboard.words import dollars, plural, short
+from mainstay.dashboard.words import dollars, of_old, plural, short
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.state import State
@@ -50,15 +51,20 @@ async def machines(asking: Asking, seen: Seen) -> Page:
         after=seen.asked("after"),
     )
     told = await asking.machines(query)
-    paged = merged_by_key(told, machine_id)
+    paged = merged_by_key(told, machine_id, sole=True)
     matched = sum(each.value.matched for each in told if each.value)
     rows = [machine_row(shard, row) for shard, row in paged.rows]
-    made = table(plural(matched, "machine"), COLUMNS, rows, "No machine is like that.")
+    old = sum(each.value.matched for each in told if each.value and each.is_stale)
+    made = table(
+        plural(matched, "machine") + of_old(old), COLUMNS, rows, "No machine is like that."
+    )
+    offered = ways("machines", seen.query)
     return Page(
         title="Machines",
         section="/machines",
         fixed=_filters(seen),
-        live={"machines": together(made, pager("machines", seen.query, paged.after))},
+        live={"machines": together(made, pager("machines", seen.query, paged.after), offered)},
+        data=data_of(paged.rows, paged.after),
     )
 
 
@@ -94,12 +100,12 @@ async def machine(asking: Asking, seen: Seen) -> Page:
     """One of them: where it is in its life, why, and what was done with it."""
     name = seen.names["machine"]
     told = await asking.explained(q.Question(about=q.About.MACHINE, name=name))
-    known = [(each.source, each.value) for each in told if each.value is not None]
+    known = [(each.source, each.value) for each in freshest(told) if each.value is not None]
     if not known:
         raise refusal(told)
     shard, answer = known[0]
     done = await asking.actions(v.ActionQuery(machine=name, limit=HISTORY))
-    report = _report(answer.document)
+    report = report_of(answer.document)
     history = table("What was done with it, the newest first", ACTION_COLUMNS, action_rows(done),
                     "Nothing, as far back as the shard remembers.")  # fmt: skip
     return Page(
@@ -108,6 +114,7 @@ async def machine(asking: Asking, seen: Seen) -> Page:
         fixed=EMPTY,
         live={
             "facts": _facts(report, shard),
+            "actions": _actions(name, report, seen),
             "life": section("Where it is in its life", lifecycle(str(report.get("state", "")))),
             "why": section("Why", sentences(answer.sentences)),
             "history": section("Recent actions", history),
@@ -115,7 +122,16 @@ async def machine(asking: Asking, seen: Seen) -> Page:
     )
 
 
-def _report(document: str) -> Mapping[str, Any]:
+def _actions(name: str, report: Mapping[str, Any], seen: Seen) -> Html:
+    """A machine that has failed can be given up."""
+    if not seen.may_change or report.get("state") != str(State.FAILED):
+        return EMPTY
+    way = link("Retire", address("machines", name, "retire"), class_="button", id="retire")
+    return h("div", way, class_="actions")
+
+
+def report_of(document: str) -> Mapping[str, Any]:
+    """What a shard tells of a machine as data."""
     try:
         found = json.loads(document)
     except ValueError:

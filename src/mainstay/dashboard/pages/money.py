@@ -8,18 +8,23 @@ from mainstay.dashboard.asking import SHOWN_MAX, Asking
 from mainstay.dashboard.draw import Share, bar
 from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
-from mainstay.dashboard.pages.rows import machine_link
+from mainstay.dashboard.pages.rows import machine_link, need_link
+from mainstay.dashboard.pages.tenant_money import by_tenant
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, table, tabs
 from mainstay.dashboard.told import Told
-from mainstay.dashboard.words import dollars, moment, money, number, plural
+from mainstay.dashboard.words import dollars, exact_moment, moment, money, number, of_old, plural
+from mainstay.model import money_views as m
 from mainstay.model import views as v
 from mainstay.model.action import ActionKind
 
 NANO: Final = 1e9
 """Money is told in billionths of a dollar."""
 
+TENANT: Final = "tenant"
+
 BY: Final[Mapping[str, str]] = {
     "class": "class of capacity", "cluster": "cluster", "type": "instance type",
+    TENANT: "tenant",
 }  # fmt: skip
 
 PARTS: Final[Mapping[str, str]] = {
@@ -36,7 +41,7 @@ Sums = Counter[str]
 async def page(asking: Asking, seen: Seen) -> Page:
     """By one of three, with the whole above it."""
     by = seen.asked("by") if seen.asked("by") in BY else "class"
-    told = await asking.money(by)
+    told = await asking.money("class" if by == TENANT else by)
     drained = [
         each
         for kind in (ActionKind.RECLAIM, ActionKind.PREEMPT)
@@ -49,7 +54,10 @@ async def page(asking: Asking, seen: Seen) -> Page:
         fixed=EMPTY,
         live={
             "whole": _whole(told, seen.now_s),
-            "parts": section(f"By {BY[by]}", tabs("Money by", by, choices), _parts(told, by)),
+            "by": tabs("Money by", by, choices),
+            "parts": await by_tenant(asking, seen)
+            if by == TENANT
+            else section(f"By {BY[by]}", _parts(told, by)),
             "drains": _drains(drained),
             "tenants": await _tenants(asking),
         },
@@ -65,7 +73,7 @@ def sums(rows: Iterable[v.MoneyRow]) -> Sums:
     return found
 
 
-def by_name(told: Iterable[Told[v.MoneyRows]]) -> list[tuple[str, Sums]]:
+def by_name(told: Iterable[Told[m.MoneyRows]]) -> list[tuple[str, Sums]]:
     """The parts of all shards together, the dearest first."""
     rows: dict[str, list[v.MoneyRow]] = {}
     for each in told:
@@ -75,17 +83,18 @@ def by_name(told: Iterable[Told[v.MoneyRows]]) -> list[tuple[str, Sums]]:
     return sorted(found, key=lambda pair: (-pair[1]["spend_per_hour"], -pair[1]["spent"], pair[0]))
 
 
-def _whole(told: Sequence[Told[v.MoneyRows]], now_s: float) -> Html:
+def _whole(told: Sequence[Told[m.MoneyRows]], now_s: float) -> Html:
     heard = [each.value for each in told if each.value is not None]
     total = sums(each.total for each in heard)
     since = min((each.since_s for each in heard if each.since_s), default=0.0)
+    old = sums(each.value.total for each in told if each.is_stale and each.value)
     waste = total["idle_per_hour"] + total["unclaimed_per_hour"]
     wasted = total["idle"] + total["unclaimed"]
     seen_only = sorted({name for each in heard for name in each.as_seen})
     ages = [age_mark(each, now_s) for each in told if each.is_stale]
     made = cards(
         card("Spend per hour", _dollars(total["spend_per_hour"]),
-             plural(total["hosts"], "machine")),
+             plural(total["hosts"], "machine") + of_old(old["hosts"])),
         card("Spent so far", _dollars(total["spent"]), ["since ", moment(since, now_s)]),
         card("Waste per hour", _dollars(waste), "idle or unclaimed", warns=waste > 0),
         card("Wasted so far", _dollars(wasted), "idle or unclaimed"),
@@ -100,7 +109,7 @@ def _dollars(nano: int) -> str:
     return dollars(nano / NANO)
 
 
-def _parts(told: Sequence[Told[v.MoneyRows]], by: str) -> Html:
+def _parts(told: Sequence[Told[m.MoneyRows]], by: str) -> Html:
     found = by_name(told)
     rows = [(_named(name, by), *_amounts(each)) for name, each in found[:SHOWN_MAX]]
     columns: list[Column | str] = [BY[by].capitalize(), *(Column(n, True) for n in PARTS.values())]
@@ -144,12 +153,13 @@ def _drains(told: Sequence[Told[v.ActionRows]]) -> Html:
         (machine_link(row.machine), mark(row.kind), row.cluster,
          mark(row.disposition, "good" if row.disposition == "executed" else "warn"),
          dollars(row.saved_per_hour), "no amount is enough" if row.pinned
-         else dollars(row.at_risk_dollars), number(row.cycle), each.source)
+         else dollars(row.at_risk_dollars), need_link(each.source, row), exact_moment(row.at_s),
+         each.source)
         for each, row in found[:DRAINS]
     ]  # fmt: skip
     columns = (
         "Machine", "Action", "Cluster", "What became of it", Column("Saved per hour", True),
-        Column("At risk", True), Column("Cycle", True), "Shard",
+        Column("At risk", True), "For need", "When (UTC)", "Shard",
     )  # fmt: skip
     made = table("The last machines that were taken back, the newest first", columns, rows,
                  "Nothing was reclaimed or preempted yet.")  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mainstay.dashboard.asking import SHOWN_MAX, Asking
 from mainstay.dashboard.html import EMPTY, Child, Html, address, link
 from mainstay.dashboard.page import Page, Seen
-from mainstay.dashboard.parts import Column, mark, section, table
+from mainstay.dashboard.parts import Column, mark, section, table, told_by
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import moment, number, plural
 from mainstay.model import coordinator_views as c
@@ -21,7 +21,7 @@ async def moves(asking: Asking, seen: Seen) -> Page:
         live={
             "moves": _moves(fleet.moves, seen.now_s),
             "instructions": _instructions(fleet.instructions, seen.now_s),
-            "plan": _plan(fleet.plan),
+            "plan": _plan(fleet.plan, seen.now_s),
             "conflicts": _conflicts(fleet.conflicts, seen.now_s),
         },
     )
@@ -36,10 +36,12 @@ def _moves(told: Told[c.MoveRows], now_s: float) -> Html:
     columns = ("Move", "From", "To", "State", Column("Machines", True), "Wanted", "Why", "Since")
     matched = told.value.matched if told.value else 0
     caption = f"{plural(matched, 'hand-over')} from shard to shard, the newest first"
-    return section("Moves", table(caption, columns, rows, "No machine was ever moved."))
+    return section(
+        "Moves", told_by(told, now_s), table(caption, columns, rows, "No machine was ever moved.")
+    )
 
 
-def _plan(told: Told[c.PlanRow]) -> Html:
+def _plan(told: Told[c.PlanRow], now_s: float) -> Html:
     plan = told.value
     rows: list[Sequence[Child]] = []
     if plan is not None:
@@ -48,8 +50,9 @@ def _plan(told: Told[c.PlanRow]) -> Html:
         rows += [(verdict.shard, "nobody", "", "0", verdict.sentence) for verdict in plan.verdicts]
     columns = ("For", "From", "Wanted", Column("Machines", True), "Why")
     acts = "carried out by itself" if plan and plan.acts else "shown only"
-    return section("Plan", table(f"What the coordinator would move now; it is {acts}", columns,
-                                 rows[:SHOWN_MAX], "Nothing is to be moved."))  # fmt: skip
+    caption = f"What the coordinator would move now; it is {acts}"
+    made = table(caption, columns, rows[:SHOWN_MAX], "Nothing is to be moved.")
+    return section("Plan", told_by(told, now_s), made)
 
 
 def _conflicts(told: Told[c.ConflictRows], now_s: float) -> Html:
@@ -59,7 +62,9 @@ def _conflicts(told: Told[c.ConflictRows], now_s: float) -> Html:
         for row in (told.value.rows if told.value else ())[:SHOWN_MAX]
     ]  # fmt: skip
     columns = ("What", "Who has it", "Who claims it", Column("Times", True), "Seen", "What to do")
-    return section("Conflicts", table("What two claim", columns, rows, "There is none."))
+    return section(
+        "Conflicts", told_by(told, now_s), table("What two claim", columns, rows, "There is none.")
+    )
 
 
 def _state(row: c.MoveRow) -> Html:
@@ -80,4 +85,6 @@ def _instructions(told: Told[c.InstructionRows], now_s: float) -> Html:
     columns = ("Instruction", "Kind", "What", "Move", "Since", Column("Tries", True), "Last answer")
     matched = told.value.matched if told.value else 0
     caption = f"{plural(matched, 'instruction')} that shards have not carried out yet"
-    return section("Instructions", table(caption, columns, rows, "Nothing is pending."))
+    return section(
+        "Instructions", told_by(told, now_s), table(caption, columns, rows, "Nothing is pending.")
+    )

@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mainstay.dashboard.asking import Asking
+from mainstay.dashboard.asking import Asking, refusal
 from mainstay.dashboard.draw_slots import Slot, slot_key, slot_tree
 from mainstay.dashboard.html import EMPTY, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.paging import pager
-from mainstay.dashboard.parts import Column, facts, mark, section, table
+from mainstay.dashboard.parts import Column, facts, mark, section, table, told_by
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import day_and_time, number, plural
-from mainstay.model.errors import Unavailable
 
 SIZE: Final = 24
 """So many nodes are drawn on a page: each is one question."""
@@ -29,7 +28,11 @@ async def nodes(asking: Asking, seen: Seen) -> Page:
     free = sum(int(row["slots_available"]) for row in rows)
     count = h("p", f"{plural(len(rows), 'node')} here, {plural(free, 'slot')} free.")
     none = h("p", "No node is registered: `mainstay admin` does that.", class_="none")
-    made = together(count, h("div", *drawn, class_="racks"), more) if rows else none
+    made = (
+        together(told_by(told, seen.now_s), count, h("div", *drawn, class_="racks"), more)
+        if rows
+        else none
+    )
     return Page(
         title="Nodes and slots",
         section="/nodes",
@@ -77,7 +80,7 @@ async def node(asking: Asking, seen: Seen) -> Page:
     name = seen.names["node"]
     told: Told[Any] = await asking.tenancy(f"/admin/nodes/{_safe(name)}")
     if not isinstance(told.value, dict):
-        raise Unavailable(told.error or f"no node {name[:80]}")
+        raise refusal([told])
     row = told.value
     found = await _slots(asking, name)
     rows = [
@@ -92,12 +95,12 @@ async def node(asking: Asking, seen: Seen) -> Page:
         section="/nodes",
         fixed=EMPTY,
         live={
-            "facts": facts(
+            "facts": together(told_by(told, seen.now_s), facts(
                 ("Status", _status(row)), ("Sold as", str(row["sku"])),
                 ("Region", str(row["region"])), ("Mode", str(row["mode"])),
                 ("GPUs", number(row["gpus_total"])), ("Agent", str(row["agent_version"])),
                 ("Agent heard", day_and_time(row["last_seen_at"])),
-            ),
+            )),
             "slots": section("Slots", slot_key(), slot_tree(name, map(_slot, found)),
                              table("Each slot", columns, rows, "None is known yet.")),
         },

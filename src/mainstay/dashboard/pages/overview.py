@@ -1,18 +1,21 @@
 """The fleet at a glance: by state, in dollars, what is missing, what was decided last."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from mainstay.dashboard.asking import SHORTFALLS_SHOWN, Asking
 from mainstay.dashboard.draw import STATES, Share, bar, states_bar
+from mainstay.dashboard.draw_lines import history_part
 from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.money import BY, NANO, by_name, money_bar, sums
 from mainstay.dashboard.pages.rows import ACTION_COLUMNS, Held, action_rows, held_by, not_acting
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, table
 from mainstay.dashboard.told import Told
-from mainstay.dashboard.words import amounts, dollars, number, plural, short
+from mainstay.dashboard.words import amounts, dollars, number, of_old, plural, short
+from mainstay.model import money_views as m
 from mainstay.model import views as v
 from mainstay.model.state import State
 
@@ -21,11 +24,13 @@ DECISIONS: Final = 12
 
 async def overview(asking: Asking, seen: Seen) -> Page:
     """The first page."""
-    told = await asking.summaries()
-    missing = await asking.shortfalls()
-    costs = await asking.money("class")
-    done = await asking.actions(v.ActionQuery(limit=DECISIONS))
-    held = held_by(await asking.controls())
+    async with asyncio.TaskGroup() as group:
+        summed = group.create_task(asking.summaries())
+        short_of = group.create_task(asking.shortfalls())
+        costs = group.create_task(asking.money("class"))
+        done = group.create_task(asking.actions(v.ActionQuery(limit=DECISIONS)))
+        controls = group.create_task(asking.controls())
+    told, held = summed.result(), held_by(controls.result())
     summaries = [each.value for each in told if each.value is not None]
     return Page(
         title="Overview",
@@ -34,10 +39,11 @@ async def overview(asking: Asking, seen: Seen) -> Page:
         live={
             "figures": _figures(summaries, told, held),
             "fleet": _fleet(summaries),
-            "money": _money(costs, summaries),
-            "shortfalls": _shortfalls(missing),
+            "history": history_part(asking.history.lines()),
+            "money": _money(costs.result(), summaries),
+            "shortfalls": _shortfalls(short_of.result()),
             "providers": _providers(told, seen.now_s),
-            "decisions": _decisions(done),
+            "decisions": _decisions(done.result()),
         },
     )
 
@@ -54,9 +60,10 @@ def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], he
     resting = [f"{shard}: {why}" for shard, why in stances if why]
     silent = sum(each.is_stale for each in told)
     return cards(
-        card("Machines", link(number(real), "/machines"), f"and {number(slots)} quota slots"),
+        card("Machines", link(number(real), "/machines"),
+             f"and {number(slots)} quota slots{_of_old(told)}", warns=silent > 0),
         card("Serving", number(machines[str(State.CONFIGURED)]), "in state Configured"),
-        card("Spending", dollars(spend), f"per hour, {dollars(idle)} idle"),
+        card("Spending", dollars(spend), f"per hour, {dollars(idle)} idle{_of_old_money(told)}"),
         card("Needs", link(number(needs), "/needs"), f"{number(needs - unmet)} satisfied"),
         card("Short", link(number(unmet), "/needs?unmet=1"), "miss something",
              warns=unmet > 0),
@@ -65,6 +72,18 @@ def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], he
         card("Controls", link(number(controls), "/controls"),
              "; ".join(resting) or "all shards act", warns=bool(resting)),
     )  # fmt: skip
+
+
+def _of_old(told: Sequence[Told[v.Summary]]) -> str:
+    """How many machines of the sum may by now be counted by others too."""
+    machines = _counted(each.value for each in told if each.is_stale and each.value)
+    return of_old(sum(machines.values()) - machines[str(State.SPECULATIVE)])
+
+
+def _of_old_money(told: Sequence[Told[v.Summary]]) -> str:
+    old = sums(each.value.money for each in told if each.is_stale and each.value)
+    spend = old["spend_per_hour"]
+    return f", of which {dollars(spend / NANO)} are old" if spend else ""
 
 
 def _counted(summaries: Iterable[v.Summary]) -> Counter[str]:
@@ -81,7 +100,7 @@ def _fleet(summaries: Sequence[v.Summary]) -> Html:
     return section("Fleet by state", states_bar("Machines by state", machines))
 
 
-def _money(told: Sequence[Told[v.MoneyRows]], summaries: Sequence[v.Summary]) -> Html:
+def _money(told: Sequence[Told[m.MoneyRows]], summaries: Sequence[v.Summary]) -> Html:
     """By class of capacity; by state where a shard does not tell that."""
     found = by_name(told)
     if not found:

@@ -7,7 +7,7 @@ from mainstay.dashboard.asking import SHOWN_MAX, Asking
 from mainstay.dashboard.draw import Share, bar
 from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
-from mainstay.dashboard.parts import Column, mark, section, table
+from mainstay.dashboard.parts import Column, mark, section, table, told_by
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import number, plural
 from mainstay.model import coordinator_views as c
@@ -18,25 +18,27 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-async def quotas(asking: Asking, seen: Seen) -> Page:  # noqa: ARG001 # as every page
+async def quotas(asking: Asking, seen: Seen) -> Page:
     """What the coordinator has granted, and what shards say of it."""
     told = await asking.quotas()
     return Page(
         title="Quotas",
         section="/quotas",
         fixed=EMPTY,
-        live={"quotas": _quotas(told), "clusters": await _clusters(asking)},
+        live={"quotas": _quotas(told, seen.now_s), "clusters": await _clusters(asking)},
     )
 
 
-def _quotas(told: Told[c.QuotaRows]) -> Html:
+def _quotas(told: Told[c.QuotaRows], now_s: float) -> Html:
     found = told.value.rows if told.value else ()
     rows = [row for each in found[:SHOWN_MAX] for row in _rows(each)]
     caption = f"{plural(len(found), 'quota')}, and which shard has how much of it"
     none = "No quota is set: `mainstay quota set` sets one."
     drawn = [_drawn(each) for each in found[:12]]
-    return section("Entitlements", h("div", *drawn, class_="bars") if drawn else None,
-                   table(caption, COLUMNS, rows, none))  # fmt: skip
+    bars = h("div", *drawn, class_="bars") if drawn else None
+    return section(
+        "Entitlements", told_by(told, now_s), bars, table(caption, COLUMNS, rows, none)
+    )  # fmt: skip
 
 
 def _name(row: c.QuotaRow) -> str:

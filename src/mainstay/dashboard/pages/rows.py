@@ -6,11 +6,11 @@ from typing import Final
 from mainstay.dashboard.html import Child, Html, address, link
 from mainstay.dashboard.parts import Column, mark
 from mainstay.dashboard.told import Told
-from mainstay.dashboard.words import dollars, number, short
+from mainstay.dashboard.words import dollars, exact_moment, number, short
 from mainstay.model import views as v
 
 ACTION_COLUMNS: Final = (
-    "Action", "Machine", "Cluster", "Need", "Result", "Why",
+    "Action", "When (UTC)", "Machine", "Cluster", "Need", "Result", "Why",
     Column("$/hour", True), Column("Cycle", True), "Shard",
 )  # fmt: skip
 
@@ -42,10 +42,21 @@ def action_row(source: str, row: v.ActionRow) -> Sequence[Child]:
     cluster: Child = row.cluster and link(row.cluster, address("clusters", row.cluster))
     why = ": ".join(filter(None, (row.reason, row.outcome, row.detail)))
     return (
-        row.kind, machine_link(row.machine), cluster, short(row.need),
+        row.kind, exact_moment(row.at_s), machine_link(row.machine), cluster,
+        need_link(source, row),
         mark(row.disposition, _KINDS.get(row.disposition, "bad")), why,
         dollars(row.price_per_hour), number(row.cycle), source,
     )  # fmt: skip
+
+
+def need_link(source: str, row: v.ActionRow) -> Child:
+    """To why the need that an action was for is as it is: of a preempt, another cluster's."""
+    name = "/".join(filter(None, (short(row.need), row.group)))
+    if not (row.need and row.need_cluster):
+        return name
+    to = address("needs", "explain", shard=source, cluster=row.need_cluster, need=row.need,
+                 group=row.group)  # fmt: skip
+    return link(name, to, title=f"Need of {row.need_cluster}")
 
 
 Held = Mapping[str, Sequence[v.ControlRow]]

@@ -5,10 +5,21 @@ from typing import Any
 
 from mainstay.dashboard.asking import SHOWN_MAX, Asking
 from mainstay.dashboard.draw import Share, bar, states_bar
+from mainstay.dashboard.draw_lines import history_part
 from mainstay.dashboard.html import EMPTY, Child, Html, address, link
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.rows import Held, held_by, standing
-from mainstay.dashboard.parts import Column, age_mark, card, cards, facts, mark, section, table
+from mainstay.dashboard.parts import (
+    Column,
+    age_mark,
+    card,
+    cards,
+    facts,
+    mark,
+    section,
+    table,
+    told_by,
+)
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import dollars, lasting, moment, number, plural
 from mainstay.model import coordinator_views as c
@@ -27,7 +38,7 @@ async def shards(asking: Asking, seen: Seen) -> Page:
         fixed=EMPTY,
         live={
             "shards": _shards(told, known, held, seen.now_s),
-            "domains": _domains(domains),
+            "domains": _domains(domains, seen.now_s),
         },
     )
 
@@ -72,7 +83,7 @@ def _shard(
     return (link(name, address("shards", name)), age, *own, *seen)
 
 
-def _domains(told: Told[c.DomainRows]) -> Html:
+def _domains(told: Told[c.DomainRows], now_s: float) -> Html:
     rows = [
         (f"{row.key}={row.value}", _named(row.shard),
          mark(row.state, "good" if row.state == "held" else "warn"), row.to, number(row.strays))
@@ -82,7 +93,9 @@ def _domains(told: Told[c.DomainRows]) -> Html:
     more = f", the first {SHOWN_MAX} of them" if matched > SHOWN_MAX else ""
     columns = ("Domain", "Shard", "State", "Goes to", Column("Strays", True))
     caption = f"Who has which machines: {plural(matched, 'domain')}{more}"
-    return section("Domains", table(caption, columns, rows, "No domain is assigned."))
+    return section(
+        "Domains", told_by(told, now_s), table(caption, columns, rows, "No domain is assigned.")
+    )
 
 
 def _named(shard: str) -> Child:
@@ -99,6 +112,7 @@ async def shard(asking: Asking, seen: Seen) -> Page:
         live = {"shard": facts(("State", age_mark(told, seen.now_s)), ("Why", told.error))}
     else:
         live = _one(told, told.value, held_by(await asking.controls()), seen.now_s)
+        live["history"] = history_part(asking.history.lines(name))
     return Page(title=f"Shard {name}", section="/shards", fixed=EMPTY, live=live)
 
 

@@ -1,0 +1,190 @@
+"""The README on the page: one walk from signing in to a bill, then the same pages by who may only
+look.
+
+What the README sets in italics is what is clicked or filled in here; a word of it that the page
+does not have fails, and so does one that nobody needed.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+import outside
+import pages
+from looking import Fleet, Looking, picture, sign_in
+from running import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.xdist_group("browser")]
+
+README: Final = (outside.ROOT / "README.md").read_text()
+FIVE_MINUTES: Final = README.partition("## Five minutes")[2].partition("\n## ")[0]
+PRINTED: Final = re.compile(
+    r"The page: (?P<url>http://\S+) \(sign in with a token from\s+(?P<tokens>\S+)\)"
+)
+DOLLARS: Final = re.compile(r"-?\$[\d,]+\.\d\d")
+
+
+def told_words() -> set[str]:
+    """What the README tells to look for on the page."""
+    found = re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", pages.prose(FIVE_MINUTES))
+    return {" ".join(each.split()) for each in found}
+
+
+class Walk:
+    """Somebody at the page, who uses the words of the README and remembers which."""
+
+    def __init__(self, page: "Page") -> None:
+        self.page = page
+        self.used: set[str] = set()
+
+    def go(self, name: str) -> None:
+        """To a page, by the navigation."""
+        menu = self.page.get_by_role("navigation", name="Main")
+        menu.get_by_role("link", name=self.word(name), exact=True).click()
+        self.page.get_by_role("heading", name=name, level=1).wait_for()
+
+    def press(self, name: str) -> None:
+        """A button."""
+        self.page.get_by_role("button", name=self.word(name), exact=True).click()
+
+    def open(self, name: str) -> None:
+        """Something that is folded, or a link."""
+        self.page.get_by_text(self.word(name), exact=True).first.click()
+
+    def choose(self, name: str, label: str) -> None:
+        """One of a few."""
+        self.page.get_by_label(self.word(name), exact=True).select_option(label)
+
+    def check(self, name: str) -> None:
+        """Yes."""
+        self.page.get_by_label(self.word(name), exact=True).check()
+
+    def headed(self, name: str) -> str:
+        """What stands under a heading."""
+        part = self.page.locator("section").filter(
+            has=self.page.get_by_role("heading", name=self.word(name), exact=True)
+        )
+        part.first.wait_for()
+        return part.first.inner_text()
+
+    def word(self, name: str) -> str:
+        """A word that the README has, too."""
+        assert name in told_words(), f"the README does not tell of {name!r}"
+        self.used.add(name)
+        return name
+
+
+def test_who_has_only_the_readme_comes_from_the_first_node_to_a_bill(
+    fleet: Fleet, browser: "Browser"
+) -> None:
+    printed = PRINTED.search(fleet.said)
+    assert printed is not None
+    assert printed["url"] == fleet.url
+    assert Path(printed["tokens"]).relative_to(fleet.home) == Path("dashboard/tokens")
+    assert "`.mainstay/dashboard/tokens`" in FIVE_MINUTES
+    with Looking(browser) as page:
+        walk = Walk(page)
+        sign_in(page, fleet, "admin")
+        _first_nodes(walk)
+        _pending_need(walk)
+        _what_if(walk)
+        allocation = _allocation(walk)
+        assert told_words() - walk.used == set()
+    with Looking(browser) as page:
+        sign_in(page, fleet, "readonly")
+        for _ in _everywhere(page, allocation):
+            assert page.locator("main form[method=post]").count() == 0
+            shown = page.locator("main button").all_inner_texts()
+            assert [text for text in shown if text not in {"Filter", "What if?", "Show"}] == []
+
+
+def _first_nodes(walk: Walk) -> None:
+    """Machines that serve a cluster, and the page of one of them."""
+    walk.go("Machines")
+    walk.choose("State", "Configured")
+    walk.press("Filter")
+    walk.page.wait_for_url("**/machines?state=Configured*")
+    rows = walk.page.locator("tbody tr")
+    rows.first.wait_for()
+    assert {"Configured" in row for row in rows.all_inner_texts()} == {True}
+    assert walk.page.get_by_role("link", name="blue").count() > 0
+
+
+def _pending_need(walk: Walk) -> None:
+    """Cause, blocker, nearest miss, the smallest change, when."""
+    page = walk.page
+    walk.go("Needs")
+    walk.check("Only those that miss something")
+    walk.press("Filter")
+    page.wait_for_url("**/needs?*unmet=1*")
+    row = page.get_by_role("row").filter(has_text="ensemble")
+    row.wait_for()
+    assert "impossible" in row.inner_text()
+    row.get_by_text(walk.word("Explain"), exact=True).click()
+    told = page.locator(".reasons")
+    told.wait_for()
+    parts = dict(
+        zip(told.locator("dt").all_inner_texts(), told.locator("dd").all_inner_texts(), strict=True)
+    )
+    assert "no domain could ever hold it" in parts["Reason"]
+    assert "m6i.2xlarge" in parts["Blocker"]
+    assert parts.keys() >= {"What it asks", "Nearest miss", "Smallest change", "When"}
+    assert "never as things are" in parts["When"].lower()
+    picture(page, "30-walk-need")
+
+
+def _what_if(walk: Walk) -> None:
+    """Actions and dollars, and nothing done."""
+    page = walk.page
+    walk.go("What if")
+    walk.choose("Lose a zone", "use1-az2")
+    walk.press("What if?")
+    page.wait_for_url("**/whatif?*zone=use1-az2*")
+    page.get_by_role("heading", name="What would happen").wait_for()
+    page.get_by_text("Nothing was done.").first.wait_for()
+    said = page.locator("main").inner_text()
+    assert "Per hour then" in said
+    assert len(DOLLARS.findall(said)) >= 2
+    planned = page.get_by_role("table", name="Actions that are planned").first
+    assert planned.locator("tbody tr").count() > 0
+    picture(page, "31-walk-what-if")
+
+
+def _allocation(walk: Walk) -> str:
+    """Asked for, active, given back, paid; its name."""
+    page = walk.page
+    walk.go("Allocations")
+    walk.open("New allocation")
+    page.get_by_label("What", exact=True).select_option("h200-sxm-slice@region-1@8")
+    walk.press("Create allocation")
+    page.get_by_text("is asked for.").wait_for()
+    page.locator(".steps li.now", has_text="active").wait_for()
+    assert "node task completed" in walk.headed("Timeline")
+    page.get_by_role("link", name=walk.word("Release"), exact=True).click()
+    walk.press("Release")
+    page.locator(".steps li.now", has_text="released").wait_for()
+    until(lambda: "USD" in walk.headed("Bill"))
+    assert re.search(r"\d\.\d\d USD", walk.headed("Bill"))
+    assert "released" in walk.headed("Timeline")
+    picture(page, "32-walk-bill")
+    return page.url.rpartition("/")[2]
+
+
+def _everywhere(page: "Page", allocation: str) -> Iterator[None]:
+    """Each page of the walk, and the one of the allocation."""
+    menu = page.get_by_role("navigation", name="Main")
+    for name in ("Machines", "Needs", "What if", "Allocations", "Controls"):
+        menu.get_by_role("link", name=name, exact=True).click()
+        page.get_by_role("heading", name=name, level=1).wait_for()
+        yield
+    page.get_by_role("heading", name="Controls", level=1).wait_for()
+    menu.get_by_role("link", name="Allocations", exact=True).click()
+    page.get_by_role("link", name=allocation).click()
+    page.get_by_role("heading", name=f"Allocation {allocation}").wait_for()
+    yield
