@@ -1,14 +1,18 @@
 """Shell completion, in a real shell: a verb, an option, the value of an option."""
 
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 import outside
+from live_shard import plain_need, started
 from mainstay.cli import completion
+from mainstay.cli.known import known
 
 STARTS: Final = (
     "import sys\n"
@@ -35,11 +39,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def completed(folder: Path, *words: str) -> list[str]:
+def completed(folder: Path, *words: str, home: Path | None = None) -> list[str]:
     path = f"{folder}:/usr/bin:/bin"
+    home = home or folder
     ended = subprocess.run(
         ["bash", "--norc", "-c", COMPLETES, "bash", "mainstay", *words],
-        env=outside.environment(PATH=path), capture_output=True, text=True, check=False,
+        env=outside.environment(
+            PATH=path, MAINSTAY_HOME=str(home), XDG_CONFIG_HOME=str(home)
+        ), capture_output=True, text=True, check=False,
         timeout=120,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -82,3 +89,69 @@ def test_every_shell_has_a_script_that_asks_for_words(folder: Path, shell: str) 
 
 def test_what_is_hidden_is_not_offered(folder: Path) -> None:
     assert completed(folder, "completion", "") == ["bash", "fish", "zsh"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """With a shard and two contexts."""
+    made = tmp_path_factory.mktemp("home")
+    (made / "mainstay").mkdir()
+    (made / "mainstay/contexts.toml").write_text("[contexts.prod]\n[contexts.test]\n")
+    process = started(made, "s-0")
+    yield made
+    process.terminate()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("explain", "machine", "x-00"), ["x-000", "x-001", "x-002", "x-003"]),
+        (("get", "machine", "x-003"), ["x-003"]),
+        (("get", "machines", "x-001", "x-003"), ["x-003"]),
+        (("explain", "cluster", ""), ["batch", "late", "web"]),
+        (("get", "needs", "--cluster", "la"), ["late"]),
+        (("explain", "need", "web/"), [f"web/{plain_need().profile.fingerprint[:8]}"]),
+        (("explain", "gang", "batch", ""), ["train-1"]),
+        (("get", "clusters", "--shard", ""), ["s-0"]),
+        (("get", "clusters", "--context", ""), ["prod", "test"]),
+        (("get", "provider", "m"), ["metal"]),
+        (("get", "machines", "--server", "127.0.0.1:1", "x"), []),
+    ],
+)
+def test_names_of_what_runs_are_offered(
+    home: Path, words: tuple[str, ...], found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAINSTAY_HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+
+    assert completion.candidates(words) == found
+
+
+def test_bash_offers_names_of_what_runs(folder: Path, home: Path) -> None:
+    assert completed(folder, "get", "machine", "x-003", home=home) == ["x-003"]
+
+
+@pytest.mark.parametrize(
+    "words", [("explain", "machine", ""), ("alloc", "show", ""), ("get", "needs", "--context", "")]
+)
+def test_where_nothing_runs_nothing_is_offered_and_nothing_said(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    assert completed(folder, *words) == [""]
+
+
+def test_a_server_that_does_not_answer_is_given_up_soon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It takes the call and says nothing: who waited for it would wait for ever."""
+    monkeypatch.setenv("MAINSTAY_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("MAINSTAY_KEY", "key")
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        port = mute.getsockname()[1]
+
+        assert known("machine", "", {"--server": f"127.0.0.1:{port}"}) == []
+        assert known("allocation", "", {"--server": f"http://127.0.0.1:{port}"}) == []

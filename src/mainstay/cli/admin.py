@@ -7,7 +7,10 @@ import typer
 
 from mainstay.cli import output
 from mainstay.cli.alloc import Allocation, ServerOption
+from mainstay.cli.listing import OUTPUT, PRINTED
+from mainstay.cli.options import takes
 from mainstay.cli.output import Format, OutputOption
+from mainstay.cli.tenant_lists import RETIRED, SERVER, show_nodes
 
 if TYPE_CHECKING:
     from mainstay.cli.client import Client
@@ -40,44 +43,44 @@ def catalogue_load(
 
 
 @app.command("node-add")
+@takes(OUTPUT, SERVER)
 def node_add(
     node: Node,
     sku: Annotated[str, typer.Option(help="What it is sold as.")],
     region: Annotated[str, typer.Option(help="Where it stands.")],
     gpus: Annotated[int, typer.Option(help="How many it has.")],
-    server: ServerOption = None,
+    **given: Any,
 ) -> None:
     """Register a node; the token for its enrolment is printed, once."""
     body = {"id": node, "sku": sku, "region": region, "gpus_total": gpus}
-    _say(_client(server).post("/admin/nodes", body)["enrolment_token"])
+    made = _client(given["server"]).post("/admin/nodes", body)
+    output.tell(made, made["enrolment_token"], given["form"])
 
 
 @app.command("node-token")
-def node_token(node: Node, server: ServerOption = None) -> None:
+def node_token(node: Node, form: OutputOption = Format.TABLE, server: ServerOption = None) -> None:
     """Another token for one enrolment; the one before is void."""
-    _say(_client(server).post(f"/admin/nodes/{node}/enrolment-token")["enrolment_token"])
+    made = _client(server).post(f"/admin/nodes/{node}/enrolment-token")
+    output.tell(made, made["enrolment_token"], form)
 
 
 @app.command()
-def nodes(form: OutputOption = Format.TABLE, server: ServerOption = None) -> None:
-    """All nodes, with how many of their slots are free and blocked."""
-    client, rows, after = _client(server), [], ""
-    while page := client.get("/admin/nodes", after=after)["items"]:
-        rows += page
-        after = page[-1]["id"]
-    names = ("id", "region", "sku", "status", "slots", "slots_available", "slots_blocked",
-             "last_seen_at")  # fmt: skip
-    output.write(_columns(rows, *names), form)
+@takes(RETIRED, *PRINTED, SERVER)
+def nodes(**given: Any) -> int:
+    """Nodes, with how many of their slots are free and blocked."""
+    return show_nodes(given)
 
 
 @app.command("node-step")
 def node_step(
     node: Node,
     step: Annotated[str, typer.Argument(help="drain, resume, quarantine or retire")],
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Change what becomes of a node; what runs there goes on."""
-    _say(_client(server).post(f"/admin/nodes/{node}/step", {"step": step})["status"])
+    found = _client(server).post(f"/admin/nodes/{node}/step", {"step": step})
+    output.tell(found, found["status"], form)
 
 
 @app.command()
@@ -167,28 +170,30 @@ def event_discard(event: Event, reason: Reason = "", server: ServerOption = None
 
 
 @app.command()
+@takes(OUTPUT, SERVER)
 def credit(
     account: Annotated[str, typer.Argument(help="Its id.")],
     amount: Annotated[int, typer.Argument(help="In minor units.")],
     payment: Annotated[str, typer.Option(help="Key of the payment: the same is booked once.")],
     reason: Reason = "",
-    server: ServerOption = None,
+    **given: Any,
 ) -> None:
     """Book money that came in."""
     body = {"amount_minor": amount, "payment_key": payment, "reason": reason}
-    found = _client(server).post(f"/admin/accounts/{account}/credits", body)
-    _say(f"entry {found['id']}")
+    found = _client(given["server"]).post(f"/admin/accounts/{account}/credits", body)
+    output.tell(found, f"entry {found['id']}", given["form"])
 
 
 @app.command("project-add")
 def project_add(
     name: Annotated[str, typer.Argument(help="What to call it.")],
     account: Annotated[str | None, typer.Option(help="Who pays; else a new account.")] = None,
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Make a project; its id and its account's are printed."""
     found = _client(server).post("/admin/projects", {"name": name, "account_id": account})
-    _say(f"{found['id']} {found['account_id']}")
+    output.tell(found, f"{found['id']} {found['account_id']}", form)
 
 
 @app.command("key-add")
@@ -196,11 +201,13 @@ def key_add(
     role: Annotated[str, typer.Argument(help="tenant, member, admin or readonly")],
     project: Annotated[str | None, typer.Option(help="For tenants and members.")] = None,
     name: Annotated[str, typer.Option(help="What to call it.")] = "",
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Make an API key; its secret is printed, once."""
     body = {"role": role, "project_id": project, "name": name}
-    _say(_client(server).post("/admin/api-keys", body)["secret"])
+    made = _client(server).post("/admin/api-keys", body)
+    output.tell(made, made["secret"], form)
 
 
 @app.command()

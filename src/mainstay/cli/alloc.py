@@ -2,14 +2,23 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from mainstay.cli import exits, output
+from mainstay.cli.listing import OUTPUT, PRINTED, Listing, Printer
 from mainstay.cli.options import Option, takes
 from mainstay.cli.output import Format, OutputOption
+from mainstay.cli.streaming import Column
+from mainstay.cli.tenant_lists import (
+    SERVER,
+    STATUS,
+    allocation_row,
+    show_allocations,
+    show_waiting,
+)
 
 if TYPE_CHECKING:
     from mainstay.cli.client import Client
@@ -38,8 +47,8 @@ def alloc() -> None:
            flags=("--wait",)),
     Option("wait_s", int, "How long to wait, in seconds.", 3600, flags=("--wait-s",), least=1),
     Option("key", str, "The same key asks once only.", flags=("--idempotency-key",)),
-    Option("server", str, "The API; else MAINSTAY_SERVER, else this machine.",
-           flags=("--server",)),
+    OUTPUT,
+    SERVER,
 )  # fmt: skip
 def create(
     sku: Annotated[str, typer.Option(help="What kind; `mainstay alloc catalog` lists them.")],
@@ -53,61 +62,35 @@ def create(
     if given["wait"]:
         from mainstay.cli.waiting import waited
 
-        return waited(client, {**body, "wait_s": given["wait_s"]}, given["key"])
+        return waited(client, {**body, "wait_s": given["wait_s"]}, given["key"], given["form"])
     made = client.post("/allocations", body, key=given["key"])
-    sys.stdout.write(f"{made['allocation_id']}\n")
+    output.tell(made, made["allocation_id"], given["form"])
     return exits.DONE
 
 
 @app.command()
-def waiting(form: OutputOption = Format.TABLE, server: ServerOption = None) -> None:
+@takes(*PRINTED, SERVER)
+def waiting(**given: Any) -> int:
     """Capacity that the project waits for, or has waited for, newest first."""
-    names = ("request_id", "state", "sku", "gpus", "region", "allocation_id", "reason")
-    found = _client(server).get("/capacity-requests")["items"]
-    output.write([{name: row[name] for name in names} for row in found], form)
+    return show_waiting(given)
 
 
 @app.command()
 def cancel(
     request: Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, cap_...")],
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Wait no longer for capacity; the state is printed."""
     found = _client(server).post(f"/capacity-requests/{request}/cancel")
-    _say(found["state"])
+    output.tell(found, found["state"], form)
 
 
 @app.command("list")
-def list_(
-    status: Annotated[str | None, typer.Option(help="Only those in this state.")] = None,
-    form: OutputOption = Format.TABLE,
-    server: ServerOption = None,
-) -> None:
+@takes(STATUS, *PRINTED, SERVER)
+def list_(**given: Any) -> int:
     """Allocations of the project, newest first."""
-    rows = [_row(found) for found in _all(_client(server), status)]
-    output.write(rows, form)
-
-
-def _all(client: "Client", status: str | None) -> Iterator[Mapping[str, Any]]:
-    cursor = None
-    while True:
-        page = client.get("/allocations", status=status, cursor=cursor)
-        yield from page["items"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return
-
-
-def _row(found: Mapping[str, Any]) -> dict[str, object]:
-    return {
-        "allocation": found["allocation_id"],
-        "status": found["status"],
-        "sku": found["sku"],
-        "gpus": found["gpus"],
-        "region": found["region"],
-        "created": found["created_at"],
-        "why": (found["failure"] or {}).get("message"),
-    }
+    return show_allocations(given)
 
 
 @app.command()
@@ -119,7 +102,11 @@ def show(
     if form is not Format.TABLE:
         output.write([found], form)
         return
-    told = {**_row(found), "node": found["node_id"], **_flat(found, "connection", "proof")}
+    told = {
+        **allocation_row(found),
+        "node": found["node_id"],
+        **_flat(found, "connection", "proof"),
+    }
     slots = [claim["slot_index"] for claim in found["claims"]]
     told["slots"] = ", ".join(str(slot) for slot in slots if slot is not None) or "the whole node"
     output.write([{"what": name, "value": value} for name, value in told.items()], form)
@@ -172,12 +159,13 @@ def release(
     key: Annotated[
         str | None, typer.Option("--idempotency-key", help="The same key asks once only.")
     ] = None,
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Give it back; before it is active this cancels it. The state is printed."""
     found = _client(server).post(f"/allocations/{allocation}/release", key=key)
     cancelled = " (cancelled)" if found["cancel_requested"] else ""
-    _say(f"{found['status']}{cancelled}")
+    output.tell(found, f"{found['status']}{cancelled}", form)
 
 
 @app.command()
@@ -212,23 +200,57 @@ def ssh_words(found: Mapping[str, Any]) -> list[str] | None:
 
 
 @app.command()
-def catalog(form: OutputOption = Format.TABLE, server: ServerOption = None) -> None:
+@takes(*PRINTED, SERVER)
+def catalog(**given: Any) -> int:
     """What can be asked for, what it costs, and what is free."""
-    found = _client(server).get("/catalog")
+    client = _client(given["server"])
+    printer = Printer.of(CATALOG, given)
+
+    def once() -> int:
+        printer.write(offers(client.get("/catalog")))
+        printer.close()
+        return exits.DONE
+
+    return printer.repeat(once)
+
+
+def offers(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What is sold where; prices in minor units."""
     prices = {sku["sku"]: sku for sku in found["skus"]}
-    rows = [
+    return [
         {
             "sku": room["sku"],
             "region": room["region"],
             "gpus": ", ".join(map(str, prices[room["sku"]]["allowed_gpu_counts"])),
             "gpu_hour_minor": prices[room["sku"]]["gpu_hourly_price_minor"],
+            "currency": prices[room["sku"]]["currency"],
             "free": room["free_gpus"],
             "largest_block": room["largest_free_block"],
         }
         for room in found["rooms"]
         if room["sku"] in prices
     ]
-    output.write(rows, form)
+
+
+def _price(offer: Mapping[str, Any]) -> str:
+    from mainstay.tenancy.billing.charge import formatted
+
+    return f"{formatted(offer['gpu_hour_minor'], offer['currency'])}/GPU-h"
+
+
+CATALOG: Final = Listing(
+    (
+        Column("sku", lambda offer: offer["sku"]),
+        Column("region", lambda offer: offer["region"]),
+        Column("gpus", lambda offer: offer["gpus"]),
+        Column("price", _price),
+        Column("free", lambda offer: offer["free"]),
+        Column("largest block", lambda offer: offer["largest_block"]),
+    ),
+    lambda offer: str(offer["sku"]),
+    dict,
+    lambda offer: (offer["sku"], offer["region"]),
+)
 
 
 @app.command()
@@ -268,6 +290,7 @@ def keys(form: OutputOption = Format.TABLE, server: ServerOption = None) -> None
 def key_add(
     file: Annotated[str, typer.Argument(help="A .pub file.")],
     name: Annotated[str, typer.Option(help="What to call it.")] = "",
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Add the public half of an SSH key; its id is printed."""
@@ -279,7 +302,8 @@ def key_add(
         line = Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Rejected(f"cannot read {file}") from error
-    _say(_client(server).post("/ssh-keys", {"name": name, "public_key": line})["id"])
+    made = _client(server).post("/ssh-keys", {"name": name, "public_key": line})
+    output.tell(made, made["id"], form)
 
 
 def _client(server: str | None) -> "Client":

@@ -6,7 +6,10 @@ Pure: made of the API's own answers, and every number is one of theirs.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from mainstay.model.questions import NOTHING_EXPECTED, Expected
+from mainstay.shard.answers.when import expected_sentence
 from mainstay.tenancy.billing.charge import formatted
+from mainstay.tenancy.expecting import After
 
 Said = Mapping[str, Any]
 
@@ -27,17 +30,52 @@ NEXT: Final[Mapping[str, str]] = {
     "active": "`mainstay alloc ssh {id}` logs in; `mainstay alloc release {id}` gives it back.",
     "releasing": "`mainstay alloc watch {id}` tells when it is released.",
     "failed": "Ask again with `mainstay alloc create`.",
-    "release_failed": "An administrator repeats it: `mainstay admin --help`.",
+    "release_failed": "`mainstay alloc release {id}` has its clean-up tried again.",
 }
 """By status: what to do now."""
 
 
-def allocation_sentences(shown: Said, timeline: Said, bills: Sequence[Said]) -> tuple[str, ...]:
-    """What it is, where it stands, what blocks, what happened, proof, bill, what to do."""
-    return tuple(_sentences(shown, timeline, bills))
+NEXT_OF_REQUEST: Final[Mapping[str, str]] = {
+    "waiting": "`mainstay alloc waiting` lists what is waited for; `mainstay alloc cancel {id}`"
+    " ends it.",
+    "cancelled": "Ask again with `mainstay alloc create --wait`.",
+    "expired": "Ask again with `mainstay alloc create --wait --wait-s` and more seconds.",
+}
+"""By state of a request for capacity: what to do now."""
 
 
-def _sentences(shown: Said, timeline: Said, bills: Sequence[Said]) -> Iterator[str]:
+def request_sentences(shown: Said, after: After | None, expected: Expected) -> tuple[str, ...]:
+    """What is waited for, why, behind which need, when, what to do."""
+    return tuple(_of_request(shown, after, expected))
+
+
+def _of_request(shown: Said, after: After | None, expected: Expected) -> Iterator[str]:
+    name, state = shown["request_id"], shown["state"]
+    yield (
+        f"The capacity request {name} is {state}: {shown['gpus']} x {shown['sku']}"
+        f" in {shown['region']}, since {shown['created_at']}, at most until {shown['expires_at']}."
+    )
+    if shown["reason"]:
+        yield f"What blocks it: {shown['reason']}."
+    if after is not None:
+        need = f"{after.cluster}/{after.need[:8]}"
+        yield f"It waits behind the need {need}: `mainstay explain need {need}` tells of that."
+    if said := expected_sentence(expected):
+        yield said
+    if state in NEXT_OF_REQUEST:
+        yield NEXT_OF_REQUEST[state].format(id=name)
+
+
+def allocation_sentences(
+    shown: Said, timeline: Said, bills: Sequence[Said], expected: Expected = NOTHING_EXPECTED
+) -> tuple[str, ...]:
+    """What it is, where it stands, what blocks, when, what happened, proof, bill, what to do."""
+    return tuple(_sentences(shown, timeline, bills, expected))
+
+
+def _sentences(
+    shown: Said, timeline: Said, bills: Sequence[Said], expected: Expected
+) -> Iterator[str]:
     name, status = shown["allocation_id"], shown["status"]
     yield (
         f"The allocation {name} is {status.replace('_', ' ')}: {shown['gpus']} x {shown['sku']}"
@@ -47,6 +85,8 @@ def _sentences(shown: Said, timeline: Said, bills: Sequence[Said]) -> Iterator[s
     if shown["cancel_requested"]:
         yield "It was cancelled before it was active."
     yield from _blocker(shown, timeline["moments"])
+    if said := expected_sentence(expected):
+        yield said
     yield from _moments(timeline["moments"])
     yield from _proof(shown)
     yield _bill(shown, bills)

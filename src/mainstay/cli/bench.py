@@ -28,6 +28,9 @@ class Workload(StrEnum):
     UBER50K = "uber50k"
 
 
+MEMORY = ("bytes_per_machine", "pss_mb")
+"""What is no time: over its budget it fails."""
+
 JsonOption = Annotated[bool, typer.Option("--json", help="On one line, for machines.")]
 
 
@@ -112,6 +115,47 @@ def shard(
 
     frame = _frame("shard", {"machines": machines, "cycles": cycles})
     bench_shard.run(frame, bench_shard.size_of(machines, cycles))
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def sessions(
+    clients: Annotated[int, typer.Option(min=1, help="Clusters, each with a machine.")] = 2_000,
+    one_line: JsonOption = False,
+) -> int:
+    """All clusters of a shard process dial at once: until each is acknowledged, and is replayed."""
+    from mainstay.bench import sessions as bench_sessions
+
+    frame = _frame("sessions", {"clients": clients})
+    bench_sessions.run(frame, clients)
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def dashboard(
+    machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
+    asks: Annotated[int, typer.Option(min=1, help="How often each page is asked for.")] = 10,
+    one_line: JsonOption = False,
+) -> int:
+    """Every page of the dashboard over a shard process, by HTTP: bytes, rows, calls, times."""
+    from mainstay.bench import dashboard as bench_dashboard
+
+    frame = _frame("dashboard", {"machines": machines, "asks": asks})
+    bench_dashboard.run(frame, bench_dashboard.Size(machines=machines, asks=asks))
+    return _print(frame, one_line=one_line)
+
+
+@app.command()
+def up(
+    machines: Annotated[int, typer.Option(min=30, help="Size of the fleet.")] = 2_000,
+    looks: Annotated[int, typer.Option(min=1, help="Looks at the memory, a second apart.")] = 10,
+    one_line: JsonOption = False,
+) -> int:
+    """`mainstay up` from an empty home: seconds to the page and the first node, memory of all."""
+    from mainstay.bench import up as bench_up
+
+    frame = _frame("up", {"machines": machines, "looks": looks})
+    bench_up.run(frame, bench_up.Size(machines=machines, looks=looks))
     return _print(frame, one_line=one_line)
 
 
@@ -225,7 +269,7 @@ def _print(frame: Bench, *, one_line: bool) -> int:
     answer = frame.answer()
     begun().close()
     sys.stdout.write(json.dumps(answer, indent=None if one_line else 2) + "\n")
-    broken = [key for key in frame.over_budget() if key.endswith("bytes_per_machine")]
+    broken = [key for key in frame.over_budget() if key.endswith(MEMORY)]
     for key in broken:
         over = f"{key} is {frame.figures[key]}, the budget is {frame.budget[key]}"
         exits.complain(f"over budget: {over}", "")

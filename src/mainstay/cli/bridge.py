@@ -23,7 +23,9 @@ OPTIONS: Final = (
     Option("cleanup_s", float, "Seconds of a grace for clean-up.", flags=("--cleanup",)),
     *TLS,
 )
-DATABASE: Final = Option("database", str, "URL of the PostgreSQL of tenancy; else the one at home.")
+DATABASE: Final = Option(
+    "database", str, "URL of tenancy's PostgreSQL, or `running`; else the one at home."
+)
 
 
 @app.command()

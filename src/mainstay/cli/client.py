@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from mainstay.config.load import contexts_file, home_directory, outside, read_sources
 from mainstay.model.errors import MainstayError, NoCapacity, Rejected, Unavailable
 from mainstay.tenancy import credentials
+from mainstay.wire.api_reach import api_trust, no_answer
 
 PREFIX: Final = "/api/v1"
 PATIENCE_S: Final = 30.0
@@ -23,9 +24,21 @@ SILENCE_S: Final = 60.0
 class Client:
     """Calls with a key. A mutation gets an idempotency key of its own, unless one is given."""
 
-    def __init__(self, server: str, key: str) -> None:
+    def __init__(
+        self,
+        server: str,
+        key: str,
+        *,
+        ca: str = "",
+        insecure: bool = False,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._server, self._key = server.rstrip("/"), key
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._patience_s = patience_s
+        trust = api_trust(server, ca=ca, insecure=insecure)
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust)
+        )
 
     def get(self, path: str, **query: object) -> Any:
         """What is there."""
@@ -72,7 +85,7 @@ class Client:
         if body is not None:
             request.add_header("Content-Type", "application/json")
             request.data = json.dumps(body).encode()
-        with self._opened(request, PATIENCE_S) as answer:
+        with self._opened(request, self._patience_s) as answer:
             return json.load(answer)
 
     def _request(self, method: str, path: str) -> urllib.request.Request:
@@ -91,16 +104,16 @@ class Client:
                 raise _refusal(error.code, error.read()) from error
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
             why = getattr(error, "reason", error)
-            message = f"no answer from {self._server}: {why}"
-            raise Unavailable(f"{message} (is `mainstay api` running?)") from error
+            raise Unavailable(no_answer(self._server, why)) from error
 
 
-def client(role: str, server: str | None = None) -> Client:
+def client(role: str, server: str | None = None, *, patience_s: float = PATIENCE_S) -> Client:
     """By what was said, the environment, or what `mainstay tenancy init` has left here."""
     key = outside("MAINSTAY_KEY") or credentials.kept(home_directory(), role)
     if key is None:
         raise Rejected("no key: set MAINSTAY_KEY, or run `mainstay tenancy init`")
-    return Client(server or _found(), key)
+    ca, insecure = outside("MAINSTAY_TLS_CA") or "", outside("MAINSTAY_INSECURE") == "1"
+    return Client(server or _found(), key, ca=ca, insecure=insecure, patience_s=patience_s)
 
 
 def _found() -> str:

@@ -5,10 +5,11 @@ the first word comes from the table and loads nothing.
 """
 
 import importlib
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -103,36 +104,69 @@ def candidates(typed: Sequence[str]) -> list[str]:
 
 def _of_command(command: Any, before: Sequence[str], last: str) -> Iterator[str]:
     """Verbs, options, or the values of the option before."""
-    command, waiting = _walked(command, before)
-    if waiting is not None:
-        yield from _values(waiting)
+    at = _walked(command, before)
+    if at.waiting is not None:
+        yield from _values(at.waiting, last, at.said)
     elif last.startswith("-"):
-        shown = [each for each in command.params if not getattr(each, "hidden", True)]
+        shown = [each for each in at.command.params if not getattr(each, "hidden", True)]
         yield from ("--help", *(flag for each in shown for flag in _flags(each)))
     else:
-        inner = getattr(command, "commands", {})
+        inner = getattr(at.command, "commands", {})
         yield from (name for name, each in inner.items() if not each.hidden)
-        for each in command.params:
-            if each.param_type_name == "argument":
-                yield from _values(each)
+        asked = [each for each in at.command.params if each.param_type_name == "argument"]
+        if asked and (at.words < len(asked) or asked[-1].nargs == -1):
+            yield from _values(asked[min(at.words, len(asked) - 1)], last, at.said)
 
 
-def _walked(command: Any, words: Sequence[str]) -> tuple[Any, Any]:
-    """The command that some words lead to, and the option that waits for its value, if one does."""
-    waiting = None
+class _At(NamedTuple):
+    """Where some words lead."""
+
+    command: Any
+    waiting: Any
+    """The option that waits for its value, if one does."""
+
+    words: int
+    """Arguments that are there already."""
+
+    said: dict[str, str]
+    """Options with their values."""
+
+
+def _walked(command: Any, words: Sequence[str]) -> _At:
+    waiting, count, said = None, 0, {}
     for word in words:
         option = None if waiting is not None else _option(command, word)
-        if waiting is None and option is None:
-            command = getattr(command, "commands", {}).get(word, command)
+        if waiting is not None:
+            said[_flags(waiting)[0]] = word
+        elif option is None and not word.startswith("-"):
+            inner = getattr(command, "commands", {})
+            found = inner.get(word) or inner.get(f"{word}s")  # a noun is known by both
+            command, count = (command, count + 1) if found is None else (found, 0)
         waiting = None if option is None or option.is_flag else option
-    return command, waiting
+    return _At(command, waiting, count, said)
 
 
-def _values(parameter: Any) -> Iterator[str]:
-    """What an option or an argument may be, where that can be listed."""
+def _values(parameter: Any, begun: str, said: Mapping[str, str]) -> Iterator[str]:
+    """What an option or an argument may be: its own words, else names of what runs."""
     kind = parameter.type_descriptor.annotation
     if isinstance(kind, type) and issubclass(kind, Enum):
         yield from (str(each.value) for each in kind)
+        return
+    from mainstay.cli.known import known
+
+    yield from known(_named(parameter), begun, said)
+
+
+NAMED: Final = {"cluster/need/group": "need", "group": "gang"}
+"""Arguments that are not called as the kind of name they take."""
+
+
+def _named(parameter: Any) -> str:
+    """Which kind of name it takes, by what it is called."""
+    if parameter.param_type_name == "option":
+        return str(parameter.name)
+    called = re.sub(r"[^a-z/]", "", (parameter.metavar or parameter.name or "").lower())
+    return NAMED.get(called, called)
 
 
 def _flags(option: Any) -> tuple[str, ...]:

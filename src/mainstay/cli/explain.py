@@ -10,11 +10,13 @@ import typer
 
 from mainstay.cli import exits, servers
 from mainstay.cli.options import Option, takes
-from mainstay.cli.output import Format, OutputOption
-from mainstay.model.questions import About, Explanation, Question
+from mainstay.cli.output import Format, OutputOption, not_by_name
+from mainstay.model.errors import MainstayError, Rejected
+from mainstay.model.questions import About, Expected, Explanation, Question, When
 
 if TYPE_CHECKING:
     from mainstay.cli.client import Client
+    from mainstay.processes.finding import Server
     from mainstay.wire.shard_view_client import RemoteShard
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -111,20 +113,98 @@ def allocation(
         typer.Option("--server", help="The API; else MAINSTAY_SERVER, else this machine."),
     ] = None,
 ) -> int:
-    """What an allocation waits for, what blocks it, its timeline, its proof, its bill."""
-    from mainstay.cli.allocation_told import allocation_sentences
-    from mainstay.cli.client import client
+    """What an allocation waits for, what blocks it, when, its timeline, its proof, its bill.
 
+    A request for capacity that still waits is named by its own id, cap_...
+    """
+    from mainstay.cli.client import client
+    from mainstay.tenancy.states import REQUEST_PREFIX
+
+    not_by_name(form)
     api = client("tenant", server)
-    shown = api.get(f"/allocations/{quote(name, safe='')}")
-    timeline = api.get(f"/allocations/{quote(name, safe='')}/timeline")
-    sentences = allocation_sentences(shown, timeline, _bills(api, shown))
+    if name.startswith(f"{REQUEST_PREFIX}_"):
+        request = api.get(f"/capacity-requests/{quote(name, safe='')}")
+        if request["allocation_id"] is None:
+            return _tell([_request_told(api, request)], form)
+        name = str(request["allocation_id"])
+    return _tell([_allocation_told(api, name)], form)
+
+
+def _tell(documents: Sequence[Mapping[str, Any]], form: Format) -> int:
     if form in {Format.JSON, Format.YAML}:
-        moments, told = timeline["moments"], list(sentences)
-        _write_data([{"allocation": shown, "timeline": moments, "sentences": told}], form)
+        _write_data(documents, form)
     else:
-        _print_lines(sentences)
+        _print_lines([line for each in documents for line in each["sentences"]])
     return exits.DONE
+
+
+def _allocation_told(api: "Client", name: str) -> dict[str, Any]:
+    from mainstay.cli.allocation_told import allocation_sentences
+    from mainstay.tenancy.expecting import expected_of
+
+    path = f"/allocations/{quote(name, safe='')}"
+    shown, timeline = api.get(path), api.get(f"{path}/timeline")
+    expected = expected_of(api.get(f"{path}/expected"))
+    sentences = allocation_sentences(shown, timeline, _bills(api, shown), expected)
+    return {
+        "allocation": shown,
+        "timeline": timeline["moments"],
+        "sentences": list(sentences),
+        "expected": _expected(expected),
+    }
+
+
+def _request_told(api: "Client", shown: Mapping[str, Any]) -> dict[str, Any]:
+    from mainstay.cli.allocation_told import request_sentences
+    from mainstay.tenancy.expecting import after_of, expected_of, request_expected
+
+    told = api.get(f"/capacity-requests/{quote(shown['request_id'], safe='')}/expected")
+    after = after_of(told)
+    expected = expected_of(told)
+    if after is not None:
+        expected = request_expected(after, need_expected(after.cluster, after.need))
+    return {
+        "request": dict(shown),
+        "after": told["after"],
+        "sentences": list(request_sentences(shown, after, expected)),
+        "expected": _expected(expected),
+    }
+
+
+def need_expected(cluster: str, fingerprint: str) -> Expected | None:
+    """When a need is served, by the shards that run here; None: none of them answers."""
+    question = Question(about=About.NEED, name=cluster, fingerprint=fingerprint, quick=True)
+
+    async def asked(shard: "RemoteShard") -> Explanation:
+        return await shard.explain(question)
+
+    try:
+        return servers.ask(shards_here(), asked).given[0].value.expected
+    except Rejected as error:
+        return Expected(when=When.UNKNOWN, because=(error.message,))
+    except MainstayError:
+        return None
+
+
+def shards_here() -> "tuple[Server, ...]":
+    """Those of the context, or that run here: what MAINSTAY_SERVER names is the API now."""
+    from mainstay.config.load import contexts_file, home_directory
+    from mainstay.processes.finding import SHARD, Where, find
+
+    found = find(
+        Where(process=SHARD, home=home_directory(), contexts=contexts_file(), environment={})
+    )
+    for line in {server.announcement for server in found} - {""}:
+        sys.stderr.write(line + "\n")
+    return found
+
+
+def _expected(expected: Expected) -> dict[str, object]:
+    return {
+        "when": expected.when.name.lower(),
+        "seconds": expected.seconds,
+        "because": list(expected.because),
+    }
 
 
 def months_between(first: str, last: str) -> list[str]:
@@ -148,6 +228,7 @@ def _answer(question: Question, given: Mapping[str, Any]) -> int:
     async def asked(shard: "RemoteShard") -> Explanation:
         return await shard.explain(question)
 
+    not_by_name(given["form"])
     found = servers.find_servers(given)
     answers = servers.known_to_some(servers.ask(found, asked))
     told = [answer.value for answer in answers.given]
@@ -166,11 +247,7 @@ def _document(told: Explanation) -> dict[str, object]:
         "cycle": told.stamp.cycle,
         "subject": told.subject,
         "sentences": list(told.sentences),
-        "expected": {
-            "when": told.expected.when.name.lower(),
-            "seconds": told.expected.seconds,
-            "because": list(told.expected.because),
-        },
+        "expected": _expected(told.expected),
         "certificate": json.loads(told.document),
     }
 

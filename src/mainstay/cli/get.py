@@ -1,39 +1,47 @@
 """`mainstay get`: rows of running shards, and of the coordinator."""
 
 import dataclasses
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from mainstay.cli import get_columns as columns
-from mainstay.cli import get_fleet, servers
+from mainstay.cli import get_fleet, get_tenancy, servers
+from mainstay.cli.changes import selection
+from mainstay.cli.listing import PRINTED, Listing, Printer
+from mainstay.cli.nouns import Nouns
 from mainstay.cli.options import Option, takes
-from mainstay.cli.output import Format
-from mainstay.cli.streaming import Column, RowStream, repeat
+from mainstay.cli.streaming import Column
 from mainstay.cli.words import state_named
+from mainstay.model import money_views as m
 from mainstay.model import views as v
+from mainstay.model.action import ActionKind
 from mainstay.model.state import State
 
 if TYPE_CHECKING:
+    from mainstay.cli.servers import Answers
     from mainstay.processes.finding import Server
     from mainstay.wire.shard_view_client import RemoteShard
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True, cls=Nouns)
 app.add_typer(get_fleet.app)
+app.add_typer(get_tenancy.app)
 money_app = typer.Typer(add_completion=False)
 """`mainstay money` is short for `mainstay get money`."""
 
 LIMIT: Final = 100
 
-SHARED: Final = (
-    Option("form", Format, "How to print the answer.", Format.TABLE, ("--output", "-o")),
-    Option("watch", bool, "Ask again every two seconds, until Ctrl-C.", False, ("--watch", "-w")),
-    *servers.SERVER,
-)
+SHARED: Final = (*PRINTED, *servers.SERVER)
+
+Question = Callable[["RemoteShard"], Awaitable[Any]]
+Machines = Annotated[list[str] | None, typer.Argument(metavar="[MACHINE]...", help="Only these.")]
+Need = Annotated[
+    str, typer.Argument(metavar="[CLUSTER[/NEED[/GROUP]]]", help="Only this one, as shown.")
+]
+Clusters = Annotated[list[str] | None, typer.Argument(metavar="[CLUSTER]...", help="Only these.")]
+Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help="Only these.")]
 
 
 class MoneyBy(StrEnum):
@@ -49,14 +57,6 @@ class MoneyBy(StrEnum):
 LIMITED: Final = Option("limit", int, "At most so many rows of each shard; 0 is all.", LIMIT, (), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """One question for rows, and how they are shown."""
-
-    ask: "Callable[[RemoteShard], Awaitable[Any]]"
-    columns: tuple[Column, ...]
-
-
 @app.callback()
 def get() -> None:
     """List what shards or a coordinator know. `-o wide` shows more, `-o json` all of it."""
@@ -69,45 +69,87 @@ def get() -> None:
     Option("instance_type", str, "Of this instance type.", "", ("--type",)),
     Option("zone", str, "In this zone.", ""),
     Option("provider", str, "Of this provider.", ""),
+    Option(
+        "selector", str, "KEY=VALUE,...: type, zone, rack, capacity, state, provider or a label.",
+        "", ("--selector", "-l"),
+    ),
     LIMITED,
     *SHARED,
-)
-def machines(**given: Any) -> int:
+)  # fmt: skip
+def machines(names: Machines = None, **given: Any) -> int:
     """Machines in order of their ids."""
-    query = v.MachineQuery(
-        states=tuple(map(state_named, given["state"] or ())),
+    found = servers.find_servers(given)
+    printer = Printer.of(_of(columns.MACHINES, found), given)
+    query = machine_query(names or (), given, everything=printer.asks_all)
+    return printer.repeat(lambda: _stream_machines(found, query, printer))
+
+
+def machine_query(
+    names: Sequence[str], given: Mapping[str, Any], *, everything: bool
+) -> v.MachineQuery:
+    """What the options mean; a selector and an option for the same thing are not both said."""
+    chosen = selection(given["selector"] or "*")
+    states = (*map(state_named, given["state"] or ()), *chosen.states)
+    providers = {*chosen.providers, *filter(None, (given["provider"],))}
+    if len(providers) > 1:
+        raise typer.BadParameter("name one provider")
+    return v.MachineQuery(
+        states=states,
         cluster=given["cluster"],
         instance_type=given["instance_type"],
         zone=given["zone"],
-        provider=given["provider"],
-        limit=given["limit"],
+        provider="".join(providers),
+        limit=0 if everything or names else given["limit"],
+        ids=tuple(names),
+        labels={match.key: match.values[0] for match in chosen.matches},
+        capacity_types=chosen.capacity_types,
     )
-    return _repeated(given, lambda found: _stream_machines(found, query, given["form"]))
 
 
 @app.command()
 @takes(
     Option("cluster", str, "Of this cluster.", ""),
     Option("unmet", bool, "Only those that miss something.", False, ("--unmet",)),
+    Option("reason", str, "Only those that are short for this reason.", ""),
+    Option("least_priority", int, "Only those of this priority and above."),
     LIMITED,
     *SHARED,
 )
-def needs(**given: Any) -> int:
+def needs(need: Need = "", **given: Any) -> int:
     """Needs in the order in which they are served, with what they miss and why."""
-    query = v.NeedQuery(cluster=given["cluster"], unmet=given["unmet"], limit=given["limit"])
-    return _show(given, Listing(lambda shard: shard.needs(query), columns.NEEDS))
+    cluster, _, rest = need.partition("/")
+    fingerprint, _, group = rest.partition("/")
+    query = v.NeedQuery(
+        cluster=cluster or given["cluster"],
+        fingerprint=fingerprint,
+        group=group,
+        unmet=given["unmet"],
+        reason=given["reason"],
+        least_priority=given["least_priority"],
+        limit=0 if given["sort_by"] else given["limit"],
+    )
+    found = servers.find_servers(given)
+    printer = Printer.of(_of(columns.NEEDS, found), given)
+
+    def once() -> int:
+        rows, code = _rows(found, lambda shard: shard.needs(query), printer)
+        known = [need] if rows or not need else []
+        return printer.missing("need", [need] if need else [], known, "needs") or code
+
+    return printer.repeat(once)
 
 
 @app.command()
 @takes(Option("cluster", str, "Only this one.", ""), *SHARED)
-def clusters(**given: Any) -> int:
+def clusters(names: Clusters = None, **given: Any) -> int:
     """Clusters: connected, heard, what they ask, hold and cost."""
     query = v.ClusterQuery(cluster=given["cluster"])
-    return _show(given, Listing(lambda shard: shard.clusters(query), columns.CLUSTERS))
+    return _show(given, lambda shard: shard.clusters(query), columns.CLUSTERS, names or ())
 
 
 @app.command()
 @takes(
+    Option("kind", ActionKind, "Only such steps."),
     Option("cluster", str, "Of this cluster.", ""),
     Option("machine", str, "Of this machine.", ""),
     Option("disposition", str, "executed, suppressed, capped, deferred and so on.", ""),
@@ -120,9 +162,10 @@ def actions(**given: Any) -> int:
         cluster=given["cluster"],
         machine=given["machine"],
         disposition=given["disposition"],
-        limit=given["limit"],
+        kind=given["kind"] or "",
+        limit=0 if given["sort_by"] else given["limit"],
     )
-    return _show(given, Listing(lambda shard: shard.actions(query), columns.ACTIONS))
+    return _show(given, lambda shard: shard.actions(query), columns.ACTIONS)
 
 
 @app.command()
@@ -130,15 +173,15 @@ def actions(**given: Any) -> int:
 def shortfalls(**given: Any) -> int:
     """What is missing, by kind of need over all clusters."""
     query = v.ShortfallQuery()
-    return _show(given, Listing(lambda shard: shard.shortfalls(query), columns.SHORTFALLS))
+    return _show(given, lambda shard: shard.shortfalls(query), columns.SHORTFALLS)
 
 
 @app.command()
 @takes(*SHARED)
-def providers(**given: Any) -> int:
+def providers(names: Providers = None, **given: Any) -> int:
     """Providers, and how they stand."""
     query = v.ProviderQuery()
-    return _show(given, Listing(lambda shard: shard.providers(query), columns.PROVIDERS))
+    return _show(given, lambda shard: shard.providers(query), columns.PROVIDERS, names or ())
 
 
 @app.command()
@@ -146,7 +189,7 @@ def providers(**given: Any) -> int:
 def controls(**given: Any) -> int:
     """Live controls: who restricts what, why, and until when."""
     query = v.ControlQuery()
-    return _show(given, Listing(lambda shard: shard.controls(query), columns.CONTROLS))
+    return _show(given, lambda shard: shard.controls(query), columns.CONTROLS)
 
 
 @app.command()
@@ -158,70 +201,100 @@ def controls(**given: Any) -> int:
 )
 def money(**given: Any) -> int:
     """What it costs and has cost, what of it is waste, and what all on demand would cost more."""
+    found = servers.find_servers(given)
     if given["by"] is MoneyBy.TENANT:
-        from mainstay.cli.get_tenants import show_tenants
+        from mainstay.cli.get_tenants import LISTING, show_tenants
 
-        return _repeated(given, lambda found: show_tenants(found, given["api"], given["form"]))
-    query = v.MoneyQuery(by=given["by"].value)
-    return _repeated(given, lambda found: show_money(found, query, given["form"]))
+        tenants = Printer.of(LISTING, given)
+        return tenants.repeat(lambda: show_tenants(found, given["api"], tenants))
+    query = m.MoneyQuery(by=given["by"].value)
+    printer = Printer.of(_of(columns.MONEY, found), given)
+    return printer.repeat(lambda: show_money(found, query, printer))
 
 
-def show_money(found: "Sequence[Server]", query: v.MoneyQuery, form: Format) -> int:
+def show_money(found: "Sequence[Server]", query: m.MoneyQuery, printer: Printer) -> int:
     """Parts, then the whole; what is to be known about it goes to stderr."""
     answers = servers.ask(found, lambda shard: shard.money(query))
-    stream = RowStream(_with_shard(columns.MONEY, found), form)
     for answer in answers.given:
         told = answer.value
         rows = (*told.rows, dataclasses.replace(told.total, name=columns.WHOLE))
-        _write(stream, told.stamp, rows)
-    stream.close()
+        _write(printer, told.stamp, rows)
+    printer.close()
     for answer in answers.given:
         for remark in columns.money_remarks(answer.value):
-            sys.stderr.write(remark + "\n")
+            printer.remark(remark)
     return answers.exit_code
 
 
-def _show(given: Mapping[str, Any], listing: Listing) -> int:
-    return _repeated(given, lambda found: _show_once(found, listing, given["form"]))
-
-
-def _repeated(given: Mapping[str, Any], once: "Callable[[Sequence[Server]], int]") -> int:
+def _show(
+    given: Mapping[str, Any],
+    question: Question,
+    shown: columns.Shown,
+    names: Sequence[str] = (),
+) -> int:
+    """Rows of a list that is asked whole; of some names only those."""
     found = servers.find_servers(given)
-    return repeat(lambda: once(found), watch=given["watch"])
+    printer = Printer.of(_of(shown, found), given)
+
+    def once() -> int:
+        rows, code = _rows(found, question, printer, names)
+        seen = [shown.name(row) for row in rows]
+        return printer.missing(shown.noun, names, seen, f"{shown.noun}s") or code
+
+    return printer.repeat(once)
 
 
-def _show_once(found: "Sequence[Server]", listing: Listing, form: Format) -> int:
-    answers = servers.ask(found, listing.ask)
-    stream = RowStream(_with_shard(listing.columns, found), form)
+def _rows(
+    found: "Sequence[Server]", question: Question, printer: Printer, names: Sequence[str] = ()
+) -> tuple[list[columns.Of], int]:
+    """One look: what was written, and how it went."""
+    answers = servers.ask(found, question)
+    written: list[columns.Of] = []
     for answer in answers.given:
-        _write(stream, answer.value.stamp, answer.value.rows)
-    stream.close()
+        rows = [columns.Of(answer.value.stamp.shard, row) for row in answer.value.rows]
+        if names:
+            rows = [row for row in rows if printer.listing.name(row) in names]
+        printer.write(rows)
+        written += rows
+    printer.close()
+    _remarks(answers, printer)
+    return written, answers.exit_code
+
+
+def _remarks(answers: "Answers[Any]", printer: Printer) -> None:
     for answer in answers.given:
-        _remark(answer.value.stamp, len(answer.value.rows), getattr(answer.value, "matched", 0))
-    return answers.exit_code
+        told = answer.value
+        _remark(printer, told.stamp, len(told.rows), getattr(told, "matched", 0))
 
 
-def _stream_machines(found: "Sequence[Server]", query: v.MachineQuery, form: Format) -> int:
+def _stream_machines(found: "Sequence[Server]", query: v.MachineQuery, printer: Printer) -> int:
     """Chunk by chunk as they come in, one shard after the other."""
-    stream = RowStream(_with_shard(columns.MACHINES, found), form)
     remarks: list[tuple[v.Stamp, int, int]] = []
+    seen: list[str] = []
 
     async def write_all(shard: "RemoteShard") -> None:
         stamp, shown, matched = v.Stamp(shard=""), 0, 0
         async for chunk in shard.machines(query):
-            _write(stream, chunk.stamp, chunk.rows)
+            _write(printer, chunk.stamp, chunk.rows)
             stamp, matched, shown = chunk.stamp, chunk.matched, shown + len(chunk.rows)
+            seen.extend(row.id for row in chunk.rows if query.ids)
         remarks.append((stamp, shown, matched))
 
     answers = servers.ask_in_turn(found, write_all)
-    stream.close()
+    printer.close()
     for remark in remarks:
-        _remark(*remark)
-    return answers.exit_code
+        _remark(printer, *remark)
+    return printer.missing("machine", query.ids, seen, "machines") or answers.exit_code
 
 
-def _write(stream: RowStream, stamp: v.Stamp, rows: Sequence[Any]) -> None:
-    stream.write([columns.Of(stamp.shard, row) for row in rows], _data)
+def _of(shown: columns.Shown, found: "Sequence[Server]") -> Listing:
+    """Of several shards a column says which."""
+    shard = Column("shard", lambda each: each.shard, wide=len(found) == 1)
+    return Listing((shard, *shown.columns), shown.name, _data, shown.identity)
+
+
+def _write(printer: Printer, stamp: v.Stamp, rows: Sequence[Any]) -> None:
+    printer.write([columns.Of(stamp.shard, row) for row in rows])
 
 
 def _data(each: columns.Of) -> Mapping[str, object]:
@@ -231,16 +304,10 @@ def _data(each: columns.Of) -> Mapping[str, object]:
     return {"shard": each.shard, **listed}
 
 
-def _with_shard(own: Sequence[Column], found: "Sequence[Server]") -> tuple[Column, ...]:
-    """Of several shards a column says which."""
-    shard = Column("shard", lambda each: each.shard, wide=len(found) == 1)
-    return (shard, *own)
-
-
-def _remark(stamp: v.Stamp, shown: int, matched: int) -> None:
-    """What is to be known about an answer beside its rows: on stderr, so that rows stay rows."""
+def _remark(printer: Printer, stamp: v.Stamp, shown: int, matched: int) -> None:
+    """What is to be known about an answer beside its rows."""
     if not stamp.cycle:
-        sys.stderr.write(f"Shard {stamp.shard} has not finished its first cycle yet.\n")
+        printer.remark(f"Shard {stamp.shard} has not finished its first cycle yet.")
     if matched > shown:
         more = f"{matched - shown:,} more of {matched:,} are not shown"
-        sys.stderr.write(f"Shard {stamp.shard}: {more}; raise --limit, 0 shows all.\n")
+        printer.remark(f"Shard {stamp.shard}: {more}; raise --limit, 0 shows all.")

@@ -1,11 +1,12 @@
 """The columns of `mainstay get`, as tables."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mainstay.cli.streaming import Column
 from mainstay.cli.words import age, amounts, counts, dollars, of_nanos
-from mainstay.model.views import MoneyRows
+from mainstay.model.money_views import MoneyRows
 from mainstay.runtime.clock import SystemClock
 
 SHORT: Final = 8
@@ -17,6 +18,26 @@ class Of(NamedTuple):
 
     shard: str
     row: Any
+
+
+class Shown(NamedTuple):
+    """A kind of rows: its columns, and what a row is called."""
+
+    noun: str
+    columns: tuple[Column, ...]
+    name: Callable[[Of], str]
+    """As other commands take it."""
+
+    of: Callable[[Any], object] | None = None
+    """What of a row no other row has, where its name does not do."""
+
+    def identity(self, each: Of) -> object:
+        """What a row keeps while it changes."""
+        return each.shard, self.name(each) if self.of is None else self.of(each.row)
+
+
+def _called(name: str) -> Callable[[Of], str]:
+    return lambda each: str(getattr(each.row, name))
 
 
 def _plain(name: str, *, wide: bool = False) -> Column:
@@ -35,6 +56,10 @@ def _since(at_s: float) -> str:
     return age(SystemClock().now_s() - at_s) if at_s else ""
 
 
+def _moment(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at_s else ""
+
+
 def _until(at_s: float) -> str:
     return age(at_s - SystemClock().now_s())
 
@@ -46,101 +71,140 @@ def _at_risk(row: Any) -> str:
     return dollars(row.at_risk_dollars) if row.at_risk_dollars else ""
 
 
-MACHINES: Final = (
-    _plain("id"),
-    _plain("state"),
-    _plain("cluster"),
-    _made("type", lambda row: row.instance_type),
-    _plain("zone"),
-    _plain("provider"),
-    _made("$/hour", lambda row: dollars(row.price_per_hour)),
-    _made("capacity", lambda row: row.capacity_type, wide=True),
-    _made("need", lambda row: _short(row.need)),
-    _plain("group", wide=True),
-    _plain("action"),
-    _made("idle", lambda row: _since(row.idle_since_s), wide=True),
-    _made("interruption", lambda row: f"{row.interruption_probability:.4f}", wide=True),
+def need_name(each: Of) -> str:
+    """As `explain need` takes it."""
+    row = each.row
+    return "/".join(filter(None, (row.cluster, _short(row.fingerprint), row.group)))
+
+
+MACHINES: Final = Shown(
+    "machine",
+    (
+        _plain("id"),
+        _plain("state"),
+        _plain("cluster"),
+        _made("type", lambda row: row.instance_type),
+        _plain("zone"),
+        _plain("provider"),
+        _made("$/hour", lambda row: dollars(row.price_per_hour)),
+        _made("capacity", lambda row: row.capacity_type, wide=True),
+        _made("need", lambda row: _short(row.need)),
+        _plain("group", wide=True),
+        _plain("action"),
+        _made("idle", lambda row: _since(row.idle_since_s), wide=True),
+        _made("interruption", lambda row: f"{row.interruption_probability:.4f}", wide=True),
+    ),
+    _called("id"),
 )
 
-NEEDS: Final = (
-    _plain("cluster"),
-    _made("need", lambda row: _short(row.fingerprint)),
-    _plain("group"),
-    _plain("priority"),
-    _made("asked", lambda row: amounts(row.asked)),
-    _made("missing", lambda row: amounts(row.missing)),
-    _plain("reason"),
-    _made("age", lambda row: row.age or ""),
-    _plain("machines"),
-    _plain("parked"),
-    _made("unit", lambda row: amounts(row.min_unit), wide=True),
-    _plain("domain", wide=True),
-    _plain("asks_for", wide=True),
+NEEDS: Final = Shown(
+    "need",
+    (
+        _plain("cluster"),
+        _made("need", lambda row: _short(row.fingerprint)),
+        _plain("group"),
+        _plain("priority"),
+        _made("asked", lambda row: amounts(row.asked)),
+        _made("missing", lambda row: amounts(row.missing)),
+        _plain("reason"),
+        _made("age", lambda row: row.age or ""),
+        _plain("machines"),
+        _plain("parked"),
+        _made("unit", lambda row: amounts(row.min_unit), wide=True),
+        _plain("domain", wide=True),
+        _plain("asks_for", wide=True),
+    ),
+    need_name,
+    lambda row: (row.cluster, row.fingerprint, row.group),
 )
 
-CLUSTERS: Final = (
-    _plain("cluster"),
-    _plain("connected"),
-    _plain("heard"),
-    _plain("needs"),
-    _plain("unmet"),
-    _made("machines", lambda row: counts(row.machines)),
-    _made("$/hour", lambda row: dollars(row.spend_per_hour)),
-    _made("held", lambda row: row.held_rollups or ""),
-    _made("since", lambda row: _since(row.since_s), wide=True),
-    _made("quota", lambda row: row.quota if row.limited else "any", wide=True),
-    _made("waiting", lambda row: row.waiting_frames, wide=True),
-    _made("version", lambda row: row.protocol_version, wide=True),
+CLUSTERS: Final = Shown(
+    "cluster",
+    (
+        _plain("cluster"),
+        _plain("connected"),
+        _plain("heard"),
+        _plain("needs"),
+        _plain("unmet"),
+        _made("machines", lambda row: counts(row.machines)),
+        _made("$/hour", lambda row: dollars(row.spend_per_hour)),
+        _made("held", lambda row: row.held_rollups or ""),
+        _made("since", lambda row: _since(row.since_s), wide=True),
+        _made("quota", lambda row: row.quota if row.limited else "any", wide=True),
+        _made("waiting", lambda row: row.waiting_frames, wide=True),
+        _made("version", lambda row: row.protocol_version, wide=True),
+    ),
+    _called("cluster"),
 )
 
-ACTIONS: Final = (
-    _plain("cycle"),
-    _plain("kind"),
-    _plain("machine"),
-    _plain("cluster"),
-    _made("need", lambda row: _short(row.need)),
-    _plain("disposition"),
-    _made("how", lambda row: row.outcome or row.reason),
-    _made("seconds", lambda row: f"{row.seconds:.1f}"),
-    _plain("provider"),
-    _plain("decided", wide=True),
-    _plain("group", wide=True),
-    _made("saves/hour", lambda row: dollars(row.saved_per_hour) if row.saved_per_hour else ""),
-    _made("at risk", _at_risk),
-    _made("$/hour", lambda row: dollars(row.price_per_hour), wide=True),
-    _plain("detail", wide=True),
+ACTIONS: Final = Shown(
+    "action",
+    (
+        _made("when", lambda row: _moment(row.at_s)),
+        _plain("cycle"),
+        _plain("kind"),
+        _plain("machine"),
+        _plain("cluster"),
+        _made("need", lambda row: _short(row.need)),
+        _plain("disposition"),
+        _made("how", lambda row: row.outcome or row.reason),
+        _made("seconds", lambda row: f"{row.seconds:.1f}"),
+        _plain("provider"),
+        _plain("decided", wide=True),
+        _plain("group", wide=True),
+        _made("saves/hour", lambda row: dollars(row.saved_per_hour) if row.saved_per_hour else ""),
+        _made("at risk", _at_risk),
+        _made("$/hour", lambda row: dollars(row.price_per_hour), wide=True),
+        _plain("detail", wide=True),
+    ),
+    _called("machine"),
+    lambda row: row.id,
 )
 
-SHORTFALLS: Final = (
-    _made("need", lambda row: _short(row.fingerprint)),
-    _plain("priority"),
-    _made("missing", lambda row: amounts(row.missing)),
-    _plain("age"),
-    _plain("band"),
-    _made("reasons", lambda row: ", ".join(row.reasons)),
-    _made("clusters", lambda row: _named(row.clusters, row.clusters_in_all)),
-    _plain("needs", wide=True),
-    _plain("asks_for", wide=True),
+SHORTFALLS: Final = Shown(
+    "shortfall",
+    (
+        _made("need", lambda row: _short(row.fingerprint)),
+        _plain("priority"),
+        _made("missing", lambda row: amounts(row.missing)),
+        _plain("age"),
+        _plain("band"),
+        _made("reasons", lambda row: ", ".join(row.reasons)),
+        _made("clusters", lambda row: _named(row.clusters, row.clusters_in_all)),
+        _plain("needs", wide=True),
+        _plain("asks_for", wide=True),
+    ),
+    lambda each: _short(each.row.fingerprint),
+    lambda row: row.fingerprint,
 )
 
-PROVIDERS: Final = (
-    _plain("name"),
-    _plain("health"),
-    _plain("machines"),
-    _made("listed", lambda row: _since(row.listed_at_s) or "never"),
-    _made("failures", lambda row: row.failures or ""),
-    _plain("why"),
-    _plain("incremental", wide=True),
+PROVIDERS: Final = Shown(
+    "provider",
+    (
+        _plain("name"),
+        _plain("health"),
+        _plain("machines"),
+        _made("listed", lambda row: _since(row.listed_at_s) or "never"),
+        _made("failures", lambda row: row.failures or ""),
+        _plain("why"),
+        _plain("incremental", wide=True),
+    ),
+    _called("name"),
 )
 
-CONTROLS: Final = (
-    _plain("kind"),
-    _made("cluster", lambda row: row.cluster or "(all)"),
-    _made("value", lambda row: f"{row.value:g}" if row.value else ""),
-    _made("ends in", lambda row: _until(row.expires_at_s)),
-    _plain("by"),
-    _plain("reason"),
-    _made("set", lambda row: _since(row.set_at_s), wide=True),
+CONTROLS: Final = Shown(
+    "control",
+    (
+        _plain("kind"),
+        _made("cluster", lambda row: row.cluster or "(all)"),
+        _made("value", lambda row: f"{row.value:g}" if row.value else ""),
+        _made("ends in", lambda row: _until(row.expires_at_s)),
+        _plain("by"),
+        _plain("reason"),
+        _made("set", lambda row: _since(row.set_at_s), wide=True),
+    ),
+    _called("kind"),
+    lambda row: (row.kind, row.cluster),
 )
 
 
@@ -151,21 +215,25 @@ def _money(name: str, title: str = "", *, wide: bool = False) -> Column:
     return _made(title or name, lambda row: of_nanos(getattr(row, name)), wide=wide)
 
 
-MONEY: Final = (
-    _made("of", lambda row: row.name),
-    _made("paid for", lambda row: row.hosts),
-    _money("spend_per_hour", "$/hour"),
-    _money("spent"),
-    _made("waste/hour", lambda row: of_nanos(row.idle_per_hour + row.unclaimed_per_hour)),
-    _made("waste", lambda row: of_nanos(row.idle + row.unclaimed)),
-    _money("saving_per_hour", "saves/hour"),
-    _money("saving", "saved"),
-    _money("idle_per_hour", "idle/hour", wide=True),
-    _money("idle", wide=True),
-    _money("unclaimed_per_hour", "unclaimed/hour", wide=True),
-    _money("unclaimed", wide=True),
-    _money("unpriced_per_hour", "no price/hour", wide=True),
-    _money("unpriced", "no price", wide=True),
+MONEY: Final = Shown(
+    "money",
+    (
+        _made("of", lambda row: row.name),
+        _made("paid for", lambda row: row.hosts),
+        _money("spend_per_hour", "$/hour"),
+        _money("spent"),
+        _made("waste/hour", lambda row: of_nanos(row.idle_per_hour + row.unclaimed_per_hour)),
+        _made("waste", lambda row: of_nanos(row.idle + row.unclaimed)),
+        _money("saving_per_hour", "saves/hour"),
+        _money("saving", "saved"),
+        _money("idle_per_hour", "idle/hour", wide=True),
+        _money("idle", wide=True),
+        _money("unclaimed_per_hour", "unclaimed/hour", wide=True),
+        _money("unclaimed", wide=True),
+        _money("unpriced_per_hour", "no price/hour", wide=True),
+        _money("unpriced", "no price", wide=True),
+    ),
+    _called("name"),
 )
 
 

@@ -1,21 +1,28 @@
 """`mainstay get money --by tenant`: asks shards and the API, and shows one row for each project."""
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from mainstay.cli import servers
-from mainstay.cli.output import Format
-from mainstay.cli.streaming import Column, RowStream
-from mainstay.cli.tenant_money import TenantFacts, TenantRow, remarks, tenant_rows
+from mainstay.cli.listing import Listing, Printer
+from mainstay.cli.streaming import Column
 from mainstay.cli.words import age, of_nanos
 from mainstay.config.bridge import BridgeConfig
 from mainstay.config.load import home_directory
+from mainstay.model import money_views as m
 from mainstay.model import views as v
 from mainstay.processes.finding import find_tenants
 from mainstay.runtime.clock import SystemClock
 from mainstay.tenancy.billing.charge import formatted
+from mainstay.tenancy.billing.tenant_money import (
+    Paid,
+    TenantRow,
+    facts_of,
+    of_cluster,
+    remarks,
+    tenant_rows,
+)
 
 if TYPE_CHECKING:
     from mainstay.cli.client import Client
@@ -27,16 +34,7 @@ PAGES_MAX: Final = 100
 """So many pages of allocations are asked for, the newest first."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Paid:
-    """What one shard pays for tenants."""
-
-    spending: v.MoneyRow
-    since_s: float
-    prices: Mapping[str, float]
-
-
-def show_tenants(found: "Sequence[Server]", api: str, form: Format) -> int:
+def show_tenants(found: "Sequence[Server]", api: str, printer: Printer) -> int:
     """Projects, what nobody holds, the whole; what is to be known about it goes to stderr."""
     from mainstay.cli.client import client
 
@@ -45,49 +43,29 @@ def show_tenants(found: "Sequence[Server]", api: str, form: Format) -> int:
     answers = servers.ask(found, lambda shard: _paid(shard, cluster))
     tenancy = client("admin", api or None)
     allocations, cut = _allocations(tenancy)
-    facts = facts_of([answer.value for answer in answers.given], list(_nodes(tenancy)), allocations)
-    stream = RowStream(COLUMNS, form)
-    stream.write(tenant_rows(facts), dataclasses.asdict)
-    stream.close()
+    paid = [answer.value for answer in answers.given]
+    facts = facts_of(paid, list(_nodes(tenancy)), allocations, SystemClock().now_s())
+    printer.write(tenant_rows(facts))
+    printer.close()
     told = [f"Tenants are cluster {cluster}; counted for {age(facts.now_s - facts.since_s)}."]
     if cut:
         told.append(f"Only the newest {len(allocations):,} allocations were looked at.")
     for remark in (*told, *remarks(facts)):
-        sys.stderr.write(remark + "\n")
+        printer.remark(remark)
     return answers.exit_code
 
 
-def facts_of(
-    paid: "Sequence[Paid]", nodes: Sequence[Mapping[str, Any]], allocations: Sequence[Any]
-) -> TenantFacts:
-    """What all of them said, together."""
-    sums = {
-        each.name: sum(getattr(one.spending, each.name) for one in paid)
-        for each in dataclasses.fields(v.MoneyRow)
-        if each.name != "name"
-    }
-    return TenantFacts(
-        spending=v.MoneyRow(name="", **sums),
-        prices={machine: price for one in paid for machine, price in one.prices.items()},
-        nodes=nodes,
-        allocations=allocations,
-        since_s=min((one.since_s for one in paid), default=0.0),
-        now_s=SystemClock().now_s(),
-    )
-
-
 async def _paid(shard: "RemoteShard", cluster: str) -> Paid:
-    told = await shard.money(v.MoneyQuery(by="cluster"))
-    row = next((each for each in told.rows if each.name == cluster), v.MoneyRow(name=cluster))
+    told = await shard.money(m.MoneyQuery(by="cluster"))
     prices: dict[str, float] = {}
     async for chunk in shard.machines(v.MachineQuery(cluster=cluster)):
         prices |= {each.id: each.price_per_hour for each in chunk.rows}
-    return Paid(row, told.since_s, prices)
+    return Paid(of_cluster(told, cluster), told.since_s, prices)
 
 
 def _nodes(api: "Client") -> Iterator[Mapping[str, Any]]:
     after = ""
-    while page := api.get("/admin/nodes", after=after)["items"]:
+    while page := api.get("/admin/nodes", after=after, retired=True)["items"]:
         yield from page
         after = page[-1]["id"]
 
@@ -129,3 +107,5 @@ COLUMNS: Final = (
     _earnings("pays/hour", "earns_per_hour"),
     _earnings("paid", "earned"),
 )
+
+LISTING: Final = Listing(COLUMNS, _name, dataclasses.asdict)

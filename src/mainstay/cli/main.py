@@ -63,6 +63,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "retire": Command(
         "mainstay.cli.control", "give up the record of a Failed machine", "retire_app"
     ),
+    "postgres": Command("mainstay.cli.postgres", "run the embedded database of tenancy"),
     "tenancy": Command("mainstay.cli.tenancy", "begin with tenants: catalogue, project, keys"),
     "api": Command("mainstay.cli.tenancy", "serve tenants, administrators and node agents", "api"),
     "relay": Command("mainstay.cli.tenancy", "take events from the outbox to the bus", "relay"),

@@ -1,4 +1,4 @@
-"""Rows on stdout, as the reader asked for them: `-o table|wide|json|yaml`."""
+"""Rows on stdout, as the reader asked for them: `-o table|wide|json|yaml|name`."""
 
 import json
 import sys
@@ -18,6 +18,8 @@ class Format(StrEnum):
 
     JSON = "json"
     YAML = "yaml"
+    NAME = "name"
+    """One a line: what other commands take for it."""
 
 
 OutputOption = Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")]
@@ -26,7 +28,7 @@ Row = Mapping[str, object]
 
 
 def write(rows: Sequence[Row], output: Format) -> None:
-    """Print `rows`; the keys of the first are the columns of the table."""
+    """Print `rows`; the keys of the first are the columns, its first value is its name."""
     match output:
         case Format.TABLE | Format.WIDE:
             _write_table(rows)
@@ -36,6 +38,23 @@ def write(rows: Sequence[Row], output: Format) -> None:
             import yaml
 
             sys.stdout.write(yaml.safe_dump([dict(row) for row in rows], sort_keys=False))
+        case Format.NAME:
+            sys.stdout.writelines(f"{next(iter(row.values()), '')}\n" for row in rows)
+
+
+def tell(found: Row, line: str, output: Format) -> None:
+    """What a verb has made or changed: one line, unless data was asked for."""
+    if output in {Format.JSON, Format.YAML}:
+        write([found], output)
+    else:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def not_by_name(form: Format) -> None:
+    """Refuse `-o name` for what is no list of things."""
+    if form is Format.NAME:
+        raise typer.BadParameter("this answer is no list of names: take -o table, json or yaml")
 
 
 def _write_table(rows: Sequence[Row]) -> None:

@@ -36,6 +36,7 @@ def rebalance() -> None:
 )
 def plan(**given: Any) -> int:
     """What the planner would do now and why, and why not more. Nothing is done by asking."""
+    output.not_by_name(given["form"])
     found = coordinators.find(given)
     told = coordinators.ask(found, lambda asked: asked.plan(PlanQuery()))
     _write(told, given["form"])
@@ -87,7 +88,7 @@ def _write(plan: PlanRow, form: Format) -> None:
 
             plain = json.loads(json.dumps(dataclasses.asdict(plan)))
             sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
-        case Format.TABLE | Format.WIDE:
+        case _:
             _write_tables(plan)
 
 

@@ -1,8 +1,7 @@
-"""Rows on stdout as they come in, for answers that may be long, and again if they are watched."""
+"""Rows on stdout as they come in, for answers that may be long."""
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +9,6 @@ from typing import Any, Final
 from mainstay.cli.output import Format
 
 GAP: Final = "   "
-WATCH_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +24,10 @@ class Column:
 class RowStream:
     """Writes rows as a table, or as data. A table is as wide as its first rows make it."""
 
-    def __init__(self, columns: Sequence[Column], form: Format) -> None:
+    def __init__(self, columns: Sequence[Column], form: Format, name: Callable[[Any], str]) -> None:
+        """`name` is what a row is called, for whoever wants nothing else of it."""
         self._columns = [each for each in columns if form is Format.WIDE or not each.wide]
-        self._form = form
+        self._form, self._name = form, name
         self._widths: list[int] = []
         self._written = 0
 
@@ -44,6 +43,8 @@ class RowStream:
 
                 plain = [dict(data(row)) for row in rows]
                 sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+            case Format.NAME:
+                sys.stdout.writelines(cell(self._name(row)) + "\n" for row in rows)
             case Format.TABLE | Format.WIDE:
                 self._write_table(rows)
         self._written += len(rows)
@@ -52,7 +53,7 @@ class RowStream:
         """No more rows come."""
         if self._form is Format.JSON:
             sys.stdout.write("\n]\n" if self._written else "[]\n")
-        elif not self._written:
+        elif not self._written and self._form is not Format.NAME:
             sys.stdout.write("[]\n" if self._form is Format.YAML else "(nothing)\n")
 
     def _write_json(self, rows: Sequence[Mapping[str, object]]) -> None:
@@ -62,7 +63,7 @@ class RowStream:
             sys.stdout.write(("[\n  " if first else ",\n  ") + text)
 
     def _write_table(self, rows: Sequence[Any]) -> None:
-        lines = [[_cell(column.value(row)) for column in self._columns] for row in rows]
+        lines = [[cell(column.value(row)) for column in self._columns] for row in rows]
         if not self._written:
             header = [column.name.upper() for column in self._columns]
             lines = [header, *lines]
@@ -72,22 +73,8 @@ class RowStream:
             sys.stdout.write(GAP.join(padded).rstrip() + "\n")
 
 
-def repeat(once: Callable[[], int], *, watch: bool) -> int:
-    """Once, or again and again; a screen is wiped in between, a file is not."""
-    if not watch:
-        return once()
-    try:
-        while True:
-            if sys.stdout.isatty():
-                sys.stdout.write("\x1b[H\x1b[2J")
-            once()
-            sys.stdout.flush()
-            time.sleep(WATCH_S)
-    except KeyboardInterrupt:
-        return 0
-
-
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """What is shown of a value, in one line that a terminal can take."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = "" if value is None else " ".join(str(value).split())

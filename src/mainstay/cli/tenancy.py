@@ -20,7 +20,7 @@ biller = typer.Typer(add_completion=False)
 notifier = typer.Typer(add_completion=False)
 
 GROUND: Final = (
-    Option("database", str, "URL of a PostgreSQL; without it an embedded one is started."),
+    Option("database", str, "URL of a PostgreSQL, or `running`; else the one at home."),
     Option("bus", str, "URL of a NATS server; without it the database carries events."),
     Option("workflows", str, "temporal://HOST:PORT/NAMESPACE; else the database remembers work."),
 )

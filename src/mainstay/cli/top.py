@@ -36,8 +36,9 @@ BAR: Final = 30
 def top(**given: Any) -> int:
     """Machines by state, needs unmet, cycle time, actions, providers, sessions, spend.
 
-    On a terminal: o overview, n needs unmet, c clusters, a actions, s shortfalls, p providers,
-    k coordinator; f freezes, + and - change the pace, arrows scroll, q quits.
+    On a terminal: o overview, n needs unmet, m machines, c clusters, a actions, s shortfalls,
+    p providers, k coordinator, t allocations of tenants; arrows select, Enter explains a need or a
+    machine, / filters, Esc closes, f freezes, + and - change the pace, q quits.
     """
     found = servers.find_servers(given)
     if given["once"]:
@@ -57,7 +58,8 @@ def _live(found: "Sequence[Server]", given: Mapping[str, Any]) -> None:
     from mainstay.cli import top_live
     from mainstay.cli.top_views import Fleet, coordinators_here
 
-    fleet = Fleet(tuple(found), coordinators_here(given))
+    here = not (given["server"] or given["context"])
+    fleet = Fleet(tuple(found), coordinators_here(given), tenants=here)
     asyncio.run(top_live.watch(fleet, interval_s, lambda: _once(found), SystemClock().now_s))
 
 

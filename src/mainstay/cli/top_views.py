@@ -1,7 +1,9 @@
 """What `mainstay top` can show: a view is a key, a name, and rows made of what was answered."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mainstay.cli import coordinators, servers
@@ -9,6 +11,7 @@ from mainstay.cli.words import age, amounts, counts, dollars
 from mainstay.model import coordinator_views as cv
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError
+from mainstay.model.questions import About, Question
 
 if TYPE_CHECKING:
     from mainstay.processes.finding import Server
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 LISTED_MAX: Final = 200
 """So many rows of a shard are asked for: nobody scrolls further."""
+
+PATIENCE_S: Final = 5.0
 
 Row = Mapping[str, str]
 RowsT = TypeVar("RowsT")
@@ -28,6 +33,8 @@ class Fleet:
 
     shards: "tuple[Server, ...]"
     coordinators: "tuple[Server, ...]" = ()
+    tenants: bool = False
+    """Whether the API of tenants is to be asked, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,8 @@ class View:
     key: str
     name: str
     look: Callable[[Fleet, float], Awaitable[Page]]
+    question: Callable[[Row], Question] | None = None
+    """What is asked to have a row explained; None: nothing explains it."""
 
 
 async def _asked(
@@ -83,6 +92,90 @@ def need_rows(told: v.NeedRows) -> Iterable[Row]:
             "why": row.reason + (", parked" if row.parked else ""),
             "cycles": str(row.age),
             "asks for": row.asks_for,
+        }
+
+
+def need_question(row: Row) -> Question:
+    """Why it is, or is not, served; without trying which change would help."""
+    name, _, rest = row["need"].partition("/")
+    fingerprint, _, group = rest.partition("/")
+    return Question(
+        about=About.NEED, name=name, fingerprint=fingerprint, group=group, quick=True
+    )  # fmt: skip
+
+
+async def machines(fleet: Fleet, _: float) -> Page:
+    """The first ones by id."""
+
+    async def listed(shard: "RemoteShard") -> list[v.MachineRow]:
+        query = v.MachineQuery(limit=LISTED_MAX)
+        return [row async for chunk in shard.machines(query) for row in chunk.rows]
+
+    return await _asked(fleet, listed, machine_rows)
+
+
+def machine_rows(told: Sequence[v.MachineRow]) -> Iterable[Row]:
+    """What it is, whose, and what the plan does with it."""
+    for row in told:
+        yield {
+            "machine": row.id,
+            "state": str(row.state),
+            "cluster": row.cluster,
+            "type": row.instance_type,
+            "zone": row.zone,
+            "capacity": row.capacity_type,
+            "$/h": dollars(row.price_per_hour),
+            "plan": row.action,
+        }
+
+
+def machine_question(row: Row) -> Question:
+    """What it is, who claims it, and why."""
+    return Question(about=About.MACHINE, name=row["machine"])
+
+
+async def explained(fleet: Fleet, question: Question) -> tuple[str, ...]:
+    """The sentences of those shards that know of it; an error is told as one."""
+    try:
+        asked = await servers.ask_all(fleet.shards, lambda shard: shard.explain(question))
+    except MainstayError as error:
+        return (f"{error.message}: {error.what_to_do}",)
+    found = servers.known_to_some(asked)
+    missing = (f"not reachable: {error.message}" for error in found.missing)
+    return (*(line for each in found.given for line in each.value.sentences), *missing)
+
+
+async def allocations(fleet: Fleet, now_s: float) -> Page:
+    """What tenants have asked for, the newest first."""
+    if not fleet.tenants:
+        return Page(notes=("no API of tenants runs here",))
+
+    def asked() -> Sequence[Mapping[str, Any]]:
+        from mainstay.cli.client import client
+
+        api = client("admin", patience_s=PATIENCE_S)
+        found: Sequence[Mapping[str, Any]] = api.get("/admin/allocations", limit=LISTED_MAX)[
+            "items"
+        ]
+        return found
+
+    try:
+        return Page(tuple(allocation_rows(await asyncio.to_thread(asked), now_s)))
+    except MainstayError as error:
+        return Page(notes=(error.message,))
+
+
+def allocation_rows(told: Iterable[Mapping[str, Any]], now_s: float) -> Iterable[Row]:
+    """Where it is in its life, and on which node."""
+    for row in told:
+        yield {
+            "allocation": str(row["allocation_id"]),
+            "status": str(row["status"]),
+            "project": str(row["project_id"]),
+            "sku": str(row["sku"]),
+            "gpus": str(row["gpus"]),
+            "node": str(row["node_id"] or ""),
+            "age": age(now_s - datetime.fromisoformat(row["created_at"]).timestamp()),
         }
 
 
@@ -207,12 +300,14 @@ def move_rows(told: cv.MoveRows, now_s: float) -> Iterable[Row]:
 
 
 LISTS: Final = (
-    View("n", "needs unmet", needs),
+    View("n", "needs unmet", needs, need_question),
+    View("m", "machines", machines, machine_question),
     View("c", "clusters", clusters),
     View("a", "actions", actions),
     View("s", "shortfalls", shortfalls),
     View("p", "providers", providers),
     View("k", "coordinator", coordinator),
+    View("t", "allocations", allocations),
 )
 
 

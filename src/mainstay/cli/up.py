@@ -15,6 +15,9 @@ OPTIONS: Final = (
     Option("reset", bool, "Forget what was, and begin anew.", False, ("--reset",)),
     Option("once", bool, "Stop when the first node serves.", False, ("--once",)),
     Option("free_ports", bool, "Ports that nobody uses.", flags=("--free-ports",)),
+    Option("page", str, "Where the page is, HOST:PORT; outside of loopback with a certificate."),
+    Option("page_cert", str, "The certificate of the page, in PEM."),
+    Option("page_key", str, "Its private key, in PEM."),
     Option("tenancy", bool, "Serve tenants, too.", flags=("--tenancy/--no-tenancy",)),
 )
 
@@ -25,6 +28,8 @@ def up(**given: Any) -> int:
     """Coordinator, two shards, a simulated fleet, three clusters and tenants, until Ctrl-C."""
     import sys
     from contextlib import ExitStack
+    from dataclasses import replace
+    from pathlib import Path
 
     from mainstay.cli import exits
     from mainstay.cli.provider import say
@@ -37,6 +42,9 @@ def up(**given: Any) -> int:
     file, reset, once = given.pop("config"), given.pop("reset"), given.pop("once")
     config = load("up", UpConfig, read_sources(file=file), given).config
     home = home_directory().absolute()
+    if config.page_cert:  # the page runs in another folder
+        cert, key = (str(Path(name).absolute()) for name in (config.page_cert, config.page_key))
+        config = replace(config, page_cert=cert, page_key=key)
     with ExitStack() as stack:
         voice: Voice = Lines(say)
         if sys.stdout.isatty():

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mainstay.cli import exits
+from mainstay.cli import exits, output
 
 if TYPE_CHECKING:
     from mainstay.cli.client import Client
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 1.0
 
 
-def waited(client: "Client", body: Mapping[str, Any], key: str | None) -> int:
+def waited(client: "Client", body: Mapping[str, Any], key: str | None, form: output.Format) -> int:
     """Print the allocation's id once there is one; what is waited for is said on stderr."""
     found = client.post("/capacity-requests", body, key=key)
     said = ""
@@ -25,7 +25,7 @@ def waited(client: "Client", body: Mapping[str, Any], key: str | None) -> int:
         time.sleep(LOOK_S)
         found = client.get(f"/capacity-requests/{found['request_id']}")
     if found["state"] == "placed":
-        sys.stdout.write(f"{found['allocation_id']}\n")
+        output.tell(found, found["allocation_id"], form)
         return exits.DONE
     sys.stderr.write(f"{found['request_id']} is {found['state']}: {found['reason']}\n")
     return exits.FAILED

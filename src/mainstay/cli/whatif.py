@@ -11,7 +11,7 @@ import typer
 from mainstay.cli import servers
 from mainstay.cli.changes import addition, price, quota, rack
 from mainstay.cli.options import Option, takes
-from mainstay.cli.output import Format, Row, write
+from mainstay.cli.output import Format, Row, not_by_name, write
 from mainstay.cli.words import amounts, dollars, percent
 from mainstay.model.action import ActionKind
 from mainstay.model.questions import NeedChange, WhatIfAnswer, WhatIfQuery
@@ -46,6 +46,7 @@ def whatif(**given: Any) -> int:
     )
     if query == WhatIfQuery():
         raise typer.BadParameter("name a change, such as --lose-zone ZONE")
+    not_by_name(given["form"])
     found = servers.find_servers(given)
     answers = servers.known_to_some(servers.ask(found, lambda shard: shard.what_if(query)))
     _write([answer.value for answer in answers.given], given["form"])
@@ -64,6 +65,38 @@ def _write(told: Sequence[WhatIfAnswer], form: Format) -> None:
         case _:
             for each in told:
                 _print(each)
+            if len(told) > 1:
+                sys.stdout.write(together(told))
+
+
+def together(told: Sequence[WhatIfAnswer]) -> str:
+    """The sum over all shards, in lines."""
+    before, after = sum(each.cost_before for each in told), sum(each.cost_after for each in told)
+    now, then = (
+        sum(sum(counts.values()) for counts in side)
+        for side in (
+            [each.actions_before for each in told],
+            [each.actions_after for each in told],
+        )
+    )
+    counted = {
+        "no longer served in full": sum(each.unsatisfied_count for each in told),
+        "served in full only then": sum(each.satisfied_count for each in told),
+        "missing another amount": sum(each.moved_count for each in told),
+    }
+    needs = ", ".join(f"{count:,} {what}" for what, count in counted.items())
+    drained, spared = (
+        sum(each.drained_count for each in told),
+        sum(each.spared_count for each in told),
+    )
+    return (
+        f"\nAll {len(told)} shards together:\n"
+        f"  dollars per hour: {dollars(before)} before, {dollars(after)} after"
+        f"{percent(before, after)}\n"
+        f"  actions: {now:,} before, {then:,} after\n"
+        f"  needs: {needs}\n"
+        f"  machines: {drained:,} drained only then, {spared:,} no longer drained\n"
+    )
 
 
 def _document(told: WhatIfAnswer) -> dict[str, Any]:

@@ -1,14 +1,25 @@
 """`mainstay explain allocation`: what a person is told, from the API's own answers."""
 
+import json
+import os
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from mainstay.cli import explain
-from mainstay.cli.allocation_told import NEXT, STANDINGS, allocation_sentences
-from mainstay.tenancy.states import Status
+from mainstay.cli.allocation_told import (
+    NEXT,
+    STANDINGS,
+    allocation_sentences,
+    request_sentences,
+)
+from mainstay.model.questions import Expected, When
+from mainstay.tenancy.expecting import After
+from mainstay.tenancy.states import CapacityState, Status
 
 AT: Final = "2026-11-16T10:00:00Z"
+CONTEXT_WITHOUT_A_SHARD: Final = 'current = "here"\n[contexts.here]\napi = "http://127.0.0.1:1"\n'
 
 
 def shown(status: str = "active", **changed: Any) -> dict[str, Any]:
@@ -91,6 +102,47 @@ def test_every_status_has_a_sentence() -> None:
     assert set(NEXT) <= set(STANDINGS)
 
 
+def test_clean_up_that_failed_is_asked_for_again_as_a_release() -> None:
+    told = allocation_sentences(shown("release_failed"), moments(), [])
+
+    assert told[-1] == "`mainstay alloc release alc-1` has its clean-up tried again."
+
+
+@pytest.mark.parametrize("server", ["", "http://127.0.0.1:1", "127.0.0.1:1"])
+def test_the_shards_behind_a_request_are_looked_for_where_the_api_is_not(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MAINSTAY_SERVER names the API for this command, and is nobody else's."""
+    facts = {"id": "shard-1", "pid": os.getpid(), "addresses": {"grpc": "127.0.0.1:2"}}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "shard-1.json").write_text(json.dumps(facts))
+    monkeypatch.setenv("MAINSTAY_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("MAINSTAY_SERVER", server)
+
+    assert [(each.name, each.address) for each in explain.shards_here()] == [
+        ("shard-1", "127.0.0.1:2")
+    ]
+
+
+def test_why_no_shard_could_be_asked_is_said_where_the_context_is_at_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = tmp_path / "mainstay" / "contexts.toml"
+    contexts.parent.mkdir()
+    contexts.write_text(CONTEXT_WITHOUT_A_SHARD)
+    monkeypatch.setenv("MAINSTAY_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    faulty = explain.need_expected("tenants", "0123456789ab")
+    contexts.unlink()
+
+    assert faulty is not None
+    assert faulty.when is When.UNKNOWN
+    assert "names no shard" in faulty.because[0]
+    assert explain.need_expected("tenants", "0123456789ab") is None
+
+
 @pytest.mark.parametrize(
     ("first", "last", "months"),
     [
@@ -103,3 +155,31 @@ def test_no_month_between_the_first_and_the_last_is_left_out(
     first: str, last: str, months: list[str]
 ) -> None:
     assert explain.months_between(first, last) == months
+
+
+def test_when_it_is_expected_stands_behind_what_blocks_it() -> None:
+    expected = Expected(when=When.ABOUT, seconds=6.0, because=("the last 2 took 8 s",))
+
+    told = allocation_sentences(shown("provisioning"), moments("requested"), [], expected)
+    active = allocation_sentences(shown(), moments("active"), [])
+
+    assert "When: in about 6 s, because the last 2 took 8 s." in told
+    assert [line for line in active if line.startswith("When")] == []
+
+
+@pytest.mark.parametrize("state", [str(state) for state in CapacityState if state != "placed"])
+def test_a_request_for_capacity_tells_its_need_when_and_what_to_do(state: str) -> None:
+    request = {
+        "request_id": "cap_1", "state": state, "sku": "s", "gpus": 8, "region": "r",
+        "reason": "no room", "created_at": AT, "expires_at": AT,
+    }  # fmt: skip
+    after = After(cluster="tenants", need="0123456789ab", joining_s=None)
+    never = Expected(when=When.NEVER, because=("all are held",))
+
+    told = request_sentences(request, after, never)
+
+    assert told[0].startswith(f"The capacity request cap_1 is {state}: 8 x s in r")
+    assert told[1] == "What blocks it: no room."
+    assert "`mainstay explain need tenants/01234567`" in told[2]
+    assert told[3] == "When: never as things are, because all are held."
+    assert "mainstay alloc" in told[4]

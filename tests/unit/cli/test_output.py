@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import typer
 import yaml
 
 from mainstay.cli import output
@@ -33,6 +34,18 @@ class TestTable:
     def test_a_row_with_other_columns_is_refused(self) -> None:
         with pytest.raises(ValueError, match="zip"):
             output.write([{"a": 1}, {"a": 1, "b": 2}], output.Format.TABLE)
+
+
+class TestNames:
+    def test_the_first_value_of_a_row_is_its_name(self, capsys: Captured) -> None:
+        output.write(ROWS, output.Format.NAME)
+        output.write([], output.Format.NAME)
+
+        assert capsys.readouterr().out == "m1\nmachine-2\n"
+
+    def test_what_is_no_list_of_names_refuses(self) -> None:
+        with pytest.raises(typer.BadParameter, match="no list of names"):
+            output.not_by_name(output.Format.NAME)
 
 
 class TestData:

@@ -24,7 +24,7 @@ def data(row: Row) -> Mapping[str, object]:
 
 
 def written(form: Format, *chunks: list[Row]) -> None:
-    stream = RowStream(COLUMNS, form)
+    stream = RowStream(COLUMNS, form, lambda row: row[0])
     for chunk in chunks:
         stream.write(chunk, data)
     stream.close()
@@ -56,6 +56,13 @@ def test_yaml_in_chunks_is_one_document(chunks: list[list[Row]], capsys: Capture
 
     rows = [dict(data(row)) for chunk in chunks for row in chunk]
     assert yaml.safe_load(capsys.readouterr().out) == rows
+
+
+def test_names_alone_are_one_a_line_and_none_is_nothing(capsys: Captured) -> None:
+    written(Format.NAME, [("a", 1)], [("b", 2)])
+    written(Format.NAME)
+
+    assert capsys.readouterr().out == "a\nb\n"
 
 
 def test_no_rows_are_said_to_be_none(capsys: Captured) -> None:

@@ -12,13 +12,17 @@ from mainstay.cli.top_views import (
     LISTS,
     Fleet,
     Page,
+    allocation_rows,
     leader_line,
+    machine_rows,
     move_rows,
     need_rows,
     numbers_of,
 )
 from mainstay.model import coordinator_views as cv
 from mainstay.model import views as v
+from mainstay.model.questions import About, Question
+from mainstay.model.state import State
 
 HEIGHT: Final = 12
 NOBODY: Final = Fleet(())
@@ -66,6 +70,85 @@ class TestKeys:
         assert split_keys("n\x1b[B\x1b[6~q") == ["n", "\x1b[B", "\x1b[6~", "q"]
 
 
+def typed(sight: Sight, keys: str) -> Sight:
+    assert all(sight.press(key, HEIGHT) for key in split_keys(keys))
+    return sight
+
+
+class TestFilter:
+    def test_only_rows_with_what_is_typed_are_shown_whatever_their_case(self) -> None:
+        sight = typed(Sight(key="n", page=Page(rows(30))), "/WEB/1\n")
+
+        lines = "\n".join(drawn(sight))
+
+        assert len(sight.rows) == 11
+        assert "web/19" not in lines  # behind the last line
+        assert "web/10" in lines
+        assert "web/2" not in lines
+        assert "only with 'WEB/1'" in lines
+
+    def test_keys_of_views_and_of_quitting_are_letters_in_it(self) -> None:
+        sight = typed(Sight(key="n", page=Page(rows(3))), "/qcx\x7f")
+
+        assert (sight.key, sight.wanted) == ("n", "qc")
+        assert "/qc_" in drawn(sight)[1]
+        assert not sight.press("\x03", HEIGHT)
+
+    def test_escape_shows_all_again(self) -> None:
+        while_typing = typed(Sight(key="n", page=Page(rows(3))), "/1\x1b")
+        later = typed(Sight(key="n", page=Page(rows(3))), "/1\n\x1b")
+
+        assert len(while_typing.rows) == len(later.rows) == 3
+        assert not while_typing.typing
+
+    def test_a_text_has_none(self) -> None:
+        assert not typed(Sight(), "/").typing
+
+
+class TestPane:
+    def test_enter_asks_about_the_row_that_is_selected_and_escape_closes(self) -> None:
+        sight = Sight(key="n", page=Page(rows(20)))
+        drawn(sight)
+        typed(sight, "\x1b[B" * 9 + "\n")
+        sight.answer = ("It misses 8 of 8.",)
+
+        lines = drawn(sight)
+
+        assert sight.question == Question(about=About.NEED, name="web", fingerprint="9", quick=True)
+        assert any("need web/9" in line for line in lines)
+        assert any("It misses 8 of 8." in line for line in lines)
+        assert any(line.startswith("web/9") for line in lines)
+        assert typed(sight, "\x1b").question is None
+
+    def test_of_filtered_rows_the_one_that_is_shown_is_meant(self) -> None:
+        sight = typed(Sight(key="n", page=Page(rows(20))), "/web/17\n\n")
+
+        assert sight.question == Question(
+            about=About.NEED, name="web", fingerprint="17", quick=True
+        )
+
+    def test_a_machine_is_asked_about_by_its_name(self) -> None:
+        page = Page(tuple(machine_rows([v.MachineRow(id="x-1", state=State.IDLE)])))
+
+        assert typed(Sight(key="m", page=page), "\n").question == Question(
+            about=About.MACHINE, name="x-1"
+        )
+
+    @pytest.mark.parametrize("key", [OVERVIEW, "c", "t"])
+    def test_what_nothing_explains_opens_none(self, key: str) -> None:
+        assert typed(Sight(key=key, page=Page(rows(2))), "\n").question is None
+
+    @pytest.mark.parametrize("height", [5, 6, 9, 12, 40])
+    def test_it_never_leaves_the_screen(self, height: int) -> None:
+        sight = typed(Sight(key="n", page=Page(rows(100))), "\n")
+        sight.answer = ("a sentence that is longer than a line " * 4,) * 30
+
+        assert len(drawn(sight, height=height)) <= height
+
+    def test_no_pane_of_one_view_is_left_in_another(self) -> None:
+        assert typed(Sight(key="n", page=Page(rows(2))), "\nm").question is None
+
+
 class TestPicture:
     @pytest.mark.parametrize("height", [5, 12, 40])
     @pytest.mark.parametrize("key", [OVERVIEW, "n"])
@@ -107,6 +190,16 @@ class TestRows:
         [row] = need_rows(v.NeedRows(stamp=v.Stamp(shard="s"), rows=(need,)))
 
         assert (row["need"], row["why"]) == ("web/01234567/g", "starved, parked")
+
+    def test_an_allocation_of_a_tenant_has_its_node_and_its_age(self) -> None:
+        told = {
+            "allocation_id": "alc_1", "status": "active", "project_id": "prj_1", "sku": "h200",
+            "gpus": 8, "node_id": None, "created_at": "1970-01-01T00:00:00Z",
+        }  # fmt: skip
+
+        [row] = allocation_rows([told], 7200.0)
+
+        assert (row["allocation"], row["node"], row["age"]) == ("alc_1", "", "2h")
 
     def test_moves_and_the_leader_are_told(self) -> None:
         move = cv.MoveRow(id="m-1", donor="a", recipient="b", machines=("x", "y"), state="done")

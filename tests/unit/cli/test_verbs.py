@@ -89,6 +89,10 @@ class TestEveryNoun:
         assert list(found["--watch"].opts) == ["--watch", "-w"]
         assert "--output" in found
 
+    def test_may_be_sorted_and_printed_as_names(self, name: str) -> None:
+        found = options(VERBS[name])
+        assert list(found["--sort-by"].opts) == ["--sort-by"]
+
     def test_is_of_many(self, name: str) -> None:
         assert name.endswith("s") or name == "get money"
 
