@@ -24,6 +24,7 @@ from mainstay.model.need import Need
 from mainstay.model.questions import About, Explanation, Question
 from mainstay.model.resources import scale
 from mainstay.model.views import Stamp
+from mainstay.runtime.patience import Patience
 from mainstay.shard.answers.explain import CUT, Given, explain
 from mainstay.shard.answers.when import Outlook
 
@@ -122,7 +123,7 @@ def _asked(
 ) -> tuple[float, Explanation]:
     """How long it took, and the answer, as the command line asks for it."""
     start = bench.clock.elapsed_s()
-    given = Given(outlook, lambda: bench.clock.elapsed_s() - start >= PATIENCE_S)
+    given = Given(outlook, Patience(bench.clock, PATIENCE_S).is_over)
     answer = explain(plan, question, Stamp(shard="bench", cycle=1, at_s=NOW), given)
     return (bench.clock.elapsed_s() - start) * 1000, answer
 

@@ -74,6 +74,15 @@ def size_of(machines: int, cycles: int) -> Size:
     )
 
 
+def by_state(machines: int) -> dict[str, int]:
+    """How many machines of the reference's fleet stand where."""
+    configured, idle = machines * 85 // 100, machines * 10 // 100
+    return {
+        str(State.SPECULATIVE): machines - configured - idle,
+        str(State.IDLE): idle, str(State.CONFIGURED): configured,
+    }  # fmt: skip
+
+
 def run(bench: Bench, size: Size) -> None:
     """Counts first, then times."""
     bench.budget = dict(BUDGET) if size.machines >= BUDGET_FROM else {}
@@ -135,7 +144,7 @@ class _Run:
             facts = child.announced()
             return None if facts is None else str(facts["addresses"]["grpc"])
 
-        return await _until(told, child, "the shard to serve")
+        return await until(told, child, "the shard to serve")
 
     async def _first(self, watch: "_Watch", started_s: float) -> None:
         """From the start of the process to the first plan over all machines."""
@@ -144,11 +153,7 @@ class _Run:
             lambda told: sum(told.machines.values()) == size.machines, "all machines to be known"
         )
         bench.figures["first_decision_s"] = round(bench.clock.elapsed_s() - started_s, 3)
-        configured, idle = size.machines * 85 // 100, size.machines * 10 // 100
-        expected = {
-            str(State.SPECULATIVE): size.machines - configured - idle,
-            str(State.IDLE): idle, str(State.CONFIGURED): configured,
-        }  # fmt: skip
+        expected = by_state(size.machines)
         bench.expect("by_state", expected=expected, actual=dict(summary.machines))
 
     async def _replayed(self, child: Child, clusters: Clusters) -> None:
@@ -158,7 +163,7 @@ class _Run:
         async def told() -> bool | None:
             return clusters.told() >= serving or None
 
-        await _until(told, child, "every cluster to hear of its machines")
+        await until(told, child, "every cluster to hear of its machines")
         self._bench.expect("machines_told", expected=serving, actual=clusters.told())
         self._bench.figures["replay_s"] = round(self._bench.clock.elapsed_s() - began_s, 3)
 
@@ -258,7 +263,7 @@ class _Watch:
             self.last = summary
             return summary if holds(summary) else None
 
-        return await _until(told, self.child, what)
+        return await until(told, self.child, what)
 
     async def next(self) -> Summary:
         """The summary of a later cycle than the last."""
@@ -295,7 +300,7 @@ def _spends(dollars: float) -> Callable[[Summary], bool]:
     return lambda summary: abs(_spend(summary) - dollars) < CENT / 2
 
 
-async def _until(ask: Callable[[], Awaitable[AnswerT | None]], child: Child, what: str) -> AnswerT:
+async def until(ask: Callable[[], Awaitable[AnswerT | None]], child: Child, what: str) -> AnswerT:
     """The first answer; the bench ends when the shard does, or when it takes too long."""
     try:
         async with asyncio.timeout(PATIENCE_S):
