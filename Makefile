@@ -1,8 +1,10 @@
 # Every verb does its whole set-up. `make` alone prints them.
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/pytest -q -p no:schemathesis# takes seconds to import, and nobody asks for it
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev packages lock up check test unit soak bench proto docs wheel clean
+export PYTHONDONTWRITEBYTECODE :=# what is compiled is kept: a run starts hundreds of processes
+.PHONY: help install install-dev packages lock up check test collected unit soak bench proto docs wheel image clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,17 +26,21 @@ check: install-dev ## format, lint, types, import contracts, sizes: fast
 	@$(BIN)/mypy
 	@$(BIN)/python tools/proto.py --check
 	@$(BIN)/lint-imports --no-cache >.venv/contracts.txt || { cat .venv/contracts.txt; exit 1; }
-	@$(BIN)/pytest -q tests/architecture/test_sizes.py
+	@$(PYTEST) tests/architecture/test_sizes.py
 
-test: install-dev packages check docs ## pass all tests, from a fresh clone
-	@$(BIN)/pytest -q -n 3 --dist worksteal
+test: install-dev packages ## pass all tests, from a fresh clone
+	@$(MAKE) --no-print-directory -j 2 check docs collected
+	@$(PYTEST) -n 4
+
+collected: install-dev docs # compile the tests once, before every worker would do it for itself
+	@$(PYTEST) --collect-only >.venv/collected.txt || { cat .venv/collected.txt; exit 1; }
 
 unit: install-dev ## the pure tests only, in seconds
-	@$(BIN)/pytest -q -n auto tests/unit tests/property
+	@$(PYTEST) -n auto tests/unit tests/property
 
 soak: install-dev ## the long random tests: twenty times the budget of `make test`
-	@MAINSTAY_SOAK=20 $(BIN)/pytest -q -n auto tests/property tests/simulation
-	@MAINSTAY_SOAK=5 $(BIN)/pytest -q -n auto tests/integration/coordinator tests/integration/bridge
+	@MAINSTAY_SOAK=20 $(PYTEST) -n auto tests/property tests/simulation
+	@MAINSTAY_SOAK=5 $(PYTEST) -n auto tests/integration/coordinator tests/integration/bridge
 
 bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json
@@ -42,12 +48,20 @@ bench: install ## the figures we promise, as JSON
 proto: install-dev ## generate wire/pb from proto/
 	@$(BIN)/python tools/proto.py --write
 
-docs: install-dev ## write the generated pages and render docs/ into site/
-	@$(BIN)/python tools/reference_pages.py --write
+docs: install-dev ## write the generated pages and CHANGELOG.md, render docs/ into site/
+	@$(BIN)/python tools/reference_pages.py --write && $(BIN)/python tools/changelog.py
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
 
 wheel: install-dev ## a wheel and a source archive in dist/
 	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+
+# The first that answers: a docker client is often there without its engine.
+image: ENGINE ?= $(firstword $(foreach each,docker podman buildah,$(shell $(each) version >/dev/null 2>&1 && echo $(each))))
+image: ## a container image, by docker, podman or buildah (IMAGE_FLAGS are for its build)
+	@[ -n "$(ENGINE)" ] || { echo "make image: no docker, podman or buildah answers; install or start one" >&2; exit 1; }
+	@$(MAKE) --no-print-directory wheel
+	@$(ENGINE) build -f Containerfile -t mainstay $(IMAGE_FLAGS) \
+		--build-arg VERSION=$$($(BIN)/python -c "import mainstay; print(mainstay.__version__)") .
 
 lock: install-dev ## resolve both lock files again
 	@tools/lock.sh

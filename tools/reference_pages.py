@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from access_pages import access_page
+from api_pages import api_page
 from coordinator_pages import coordinator_metrics_page
 from drawing import WIDTH, arrow, box, drawing
 from mainstay.cli.main import COMMANDS
@@ -288,7 +289,7 @@ def cli_page() -> str:
         NOTICE,
         "# The command\n\n",
         table(("command", "what it does"), rows),
-        "\nWhere rows are printed, `-o table|wide|json|yaml` chooses how.\n",
+        "\nWhere rows are printed, `-o table|wide|json|yaml|name` chooses how.\n",
         "Data goes to stdout, talk to stderr.\n\n",
         table(("exit code", "meaning"), codes),
     ))  # fmt: skip
@@ -326,6 +327,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "metrics.md": metrics_page,
     "coordinator-metrics.md": coordinator_metrics_page,
     "events.md": events_page,
+    "api.md": api_page,
     "openapi.json": openapi,
     "events.asyncapi.json": events_doc.text,
 }

@@ -37,6 +37,7 @@ SUBJECTS: Final = {
     "an uplink that is not heard": r"mainstay_shard_uplink_silence_seconds",
     "a shard that is not ready": r"mainstay_shard_ready == 0",
     "a shard that does not act": r"mainstay_shard_acting == 0",
+    "a provider that fences us": r"mainstay_shard_providers_stopped",
     "reclaims that are capped": r'mainstay_shard_actions_total\{disposition="capped"\}',
     "quarantine": r"mainstay_shard_rollups_quarantined",
     "breakers": r"mainstay_shard_breakers_open",

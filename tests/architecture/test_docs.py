@@ -15,6 +15,7 @@ PAGES: Final = sorted(
     path.relative_to(outside.ROOT)
     for pattern in ("README.md", "CONTRIBUTING.md", "docs/**/*.md")
     for path in outside.ROOT.glob(pattern)
+    if path.name != "changelog.md"  # made of fragments: what they name may be gone since
 )
 ADRS: Final = [path for path in PAGES if path.parent == Path("docs/adr") and path.stem[0].isdigit()]
 ADR_HEADINGS: Final = (

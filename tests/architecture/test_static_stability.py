@@ -14,11 +14,23 @@ sys.exit(pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
 
 WITHOUT: Final = (
+    "tests/unit/shard/test_bootstrap.py",
+    "tests/unit/shard/test_calling.py",
     "tests/unit/shard/test_executor.py",
-    "tests/unit/shard/test_sessions.py",
     "tests/unit/shard/test_reconcile.py",
+    "tests/unit/shard/test_sessions.py",
     "tests/simulation/test_whole_shard.py::test_demand_becomes_machines_that_serve",
 )
+
+FOLDERS: Final = ("tests/unit/shard", "tests/simulation")
+BESIDE_ONE: Final = (
+    "tests/unit/shard/test_ownership_strays.py",
+    "tests/simulation/test_quota_of_strays.py",
+    "tests/simulation/test_rebalancing.py",
+    "tests/simulation/test_relabelled.py",
+    "tests/simulation/test_shard_static_stability_sentences.py",
+)
+"""Tests of a shard beside a coordinator. This list may only shrink."""
 
 
 def without_coordinator(*tests: str, program: str = PROGRAM) -> int:
@@ -27,6 +39,12 @@ def without_coordinator(*tests: str, program: str = PROGRAM) -> int:
 
 def test_a_shard_works_where_no_coordinator_can_be_imported() -> None:
     assert without_coordinator(*WITHOUT) == 0
+
+
+def test_all_tests_of_a_shard_but_those_beside_a_coordinator_can_be_imported_there() -> None:
+    ignored = (f"--ignore={each}" for each in BESIDE_ONE)
+
+    assert without_coordinator("--collect-only", *FOLDERS, *ignored) == 0
 
 
 def test_importing_it_there_would_fail() -> None:

@@ -18,9 +18,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import nursery
 import outside
 from certificates import Authority
 from mainstay.wire.tls import TlsFlags
+from nursery import Born
 from tree import BIN
 
 LOOPBACK: Final = "127.0.0.1:0"
@@ -66,9 +68,9 @@ class Place:
     @contextmanager
     def provider(self, *words: str) -> Iterator[dict[str, Any]]:
         """A provider at work; what it announces. It is gone when the block is left."""
-        log = (self.folder / "provider.log").open("wb")
-        command = [*PROVIDER, *words]
-        process = subprocess.Popen(command, env=self.environment(), stdout=log, stderr=log)
+        log = self.folder / "provider.log"
+        command = ["provider", *words]
+        process = nursery.logged(command, log, cwd=outside.ROOT, **self.environment())
         try:
             yield self._ready(process)
         finally:
@@ -78,11 +80,10 @@ class Place:
             finally:
                 process.kill()
                 process.wait()
-                log.close()
         assert process.returncode == 0
         assert self.announcements() == []
 
-    def _ready(self, process: "subprocess.Popen[bytes]") -> dict[str, Any]:
+    def _ready(self, process: Born) -> dict[str, Any]:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
             if announced := self.announcements():
@@ -92,9 +93,11 @@ class Place:
             time.sleep(0.05)
         raise AssertionError((self.folder / "provider.log").read_text())
 
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return nursery.run(words, cwd=outside.ROOT, env=self.environment(), timeout_s=150)
+
     def conformance(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        command = [str(BIN / "mainstay"), "conformance", *words]
-        return outside.run(command, env=self.environment(), timeout_s=150)
+        return self.run("conformance", *words)
 
 
 @pytest.fixture
@@ -272,18 +275,18 @@ class TestTheCommand:
 class TestProviders:
     def test_bare_metal_is_not_served_without_a_word_on_tls(self, place: Place) -> None:
         path = place.file("hosts.toml", hosts(1))
-        command = [*PROVIDER, "static", "--hosts", str(path), "--listen", LOOPBACK]
+        command = ["provider", "static", "--hosts", str(path), "--listen", LOOPBACK]
 
-        ended = outside.run(command, env=place.environment())
+        ended = place.run(*command)
 
         assert ended.returncode == 1
         assert "no TLS: give --tls-cert" in ended.stderr
 
     @pytest.mark.parametrize("kind", ["static", "ec2"])
     def test_a_provider_without_its_file_says_which_to_give(self, place: Place, kind: str) -> None:
-        command = [*PROVIDER, kind, "--insecure", "--listen", LOOPBACK]
+        command = ["provider", kind, "--insecure", "--listen", LOOPBACK]
 
-        ended = outside.run(command, env=place.environment())
+        ended = place.run(*command)
 
         assert ended.returncode == 1
         assert ": give --" in ended.stderr
@@ -300,9 +303,9 @@ class TestProviders:
         self, place: Place, flag: str, text: str, complaint: str
     ) -> None:
         path = place.file("wrong.toml", text)
-        command = [*PROVIDER, "sim", "--listen", LOOPBACK, flag, str(path)]
+        command = ["provider", "sim", "--listen", LOOPBACK, flag, str(path)]
 
-        ended = outside.run(command, env=place.environment())
+        ended = place.run(*command)
 
         assert ended.returncode == 1
         assert complaint in ended.stderr

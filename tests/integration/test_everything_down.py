@@ -1,4 +1,4 @@
-"""All of `mainstay up` dies at once, but for the providers: nobody loses a machine by it.
+"""All of `mainstay up` dies at once, without the providers and with them: nobody loses a machine.
 
 The processes are those of `up`'s own plan, each started alone, so that the world can outlive them
 and count who calls it.
@@ -24,10 +24,11 @@ from mainstay.cli.client import Client
 from mainstay.config.up import UpConfig
 from mainstay.config.world import PROVIDERS
 from mainstay.model.state import State
+from mainstay.processes.database import running_at
 from mainstay.processes.up_ground import certified, free_ports
 from mainstay.processes.up_plan import SHARDS, Part, Stage, parts, shard_settings
 from mainstay.runtime.clock import SystemClock
-from mainstay.tenancy.credentials import folder_of, kept
+from mainstay.tenancy.credentials import kept
 from running import Home, Process, at_home, until
 
 SETTINGS: Final = """
@@ -46,6 +47,7 @@ simulate_phase_s = 0.01
 """Demand that stays as it is: whatever is given back then is given back by mistake."""
 
 ORDER: Final = {"sku": "h200-sxm-baremetal-8g", "gpus": 8, "region": "region-1"}
+STEPS: Final = ("create", "configure", "drain", "delete")
 GONE: Final = frozenset({"reclaim", "preempt", "delete"})
 
 
@@ -60,7 +62,7 @@ class Whole:
     def start(self) -> None:
         """Those that do not run, each when what it stands on does."""
         for part in sorted(parts(self.stage), key=lambda each: len(each.after)):
-            if part.name not in {*self.running, "dashboard"}:
+            if part.name not in self.running:
                 self._begin(part)
 
     def _begin(self, part: Part) -> None:
@@ -69,18 +71,16 @@ class Whole:
         else:
             self.running[part.name] = self.home.start(part.words[0], *part.words)
 
-    def kill_all_but_the_world(self) -> None:
-        """At once; the database dies with tenancy, which started it."""
-        postmaster = int(
-            next(self.home.path.glob("postgres/**/postmaster.pid")).read_text().split()[0]
-        )
-        dying = [each for name, each in self.running.items() if name != "world"]
+    def kill_all_but(self, *left: str) -> None:
+        """At once; the server dies with the process that runs it."""
+        server = self.running["postgres"].facts["server_pid"]
+        dying = [each for name, each in self.running.items() if name not in left]
         for process in dying:
             process.popen.send_signal(signal.SIGKILL)
         for process in dying:
             process.popen.wait()
-        until(lambda: not is_alive(postmaster))
-        self.running = {"world": self.running["world"]}
+        until(lambda: not is_alive(server))
+        self.running = {name: self.running[name] for name in left}
 
     def calls(self, *kinds: str) -> dict[tuple[str, str], float]:
         """How often each call came to each provider: these kinds, or all."""
@@ -109,7 +109,8 @@ class Whole:
         return found
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        url = (folder_of(self.home.path) / "database").read_text()
+        url = running_at(self.home.path)
+        assert url is not None
         with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
             return connection.execute(statement).fetchall()
 
@@ -169,7 +170,7 @@ def _is_gone(folder: Path) -> bool:
 
 def settled(whole: Whole) -> bool:
     """Every machine is where it stays, and nobody is on the way to another."""
-    before = whole.calls("create", "configure", "drain", "delete")
+    before = whole.calls(*STEPS)
     seen = [each.metric("mainstay_shard_cycle_seconds_count") for each in shards(whole)]
     until(lambda: all(
         each.metric("mainstay_shard_cycle_seconds_count") >= at + 4
@@ -178,7 +179,7 @@ def settled(whole: Whole) -> bool:
     states = {state for state, _ in whole.machines().values()}
     return (
         states <= {State.SPECULATIVE, State.IDLE, State.CONFIGURED}
-        and whole.calls("create", "configure", "drain", "delete") == before
+        and whole.calls(*STEPS) == before
     )
 
 
@@ -186,7 +187,17 @@ def shards(whole: Whole) -> list[Process]:
     return [whole.running[name] for name in SHARDS]
 
 
-def test_when_all_is_down_no_provider_is_called_and_nobody_loses_a_machine(whole: Whole) -> None:
+def all_answer(whole: Whole) -> bool:
+    return (
+        whole.running["bridge"].page("/readyz")[0] == 200
+        and whole.running["bridge"].metric("mainstay_bridge_nodes", state="open") == 1
+        and whole.running["dashboard"].page("/")[0] == 200
+        and all(each.page("/readyz")[0] == 200 for each in shards(whole))
+    )
+
+
+def test_when_all_is_down_nobody_loses_a_machine_and_nothing_is_done_to_any(whole: Whole) -> None:
+    """First all but the providers, who count who calls them; then they, too."""
     whole.start()
     held = {str(whole.client().post("/allocations", ORDER)["allocation_id"]) for _ in range(2)}
     request = whole.client().post("/capacity-requests", ORDER)["request_id"]  # from the pool
@@ -199,23 +210,20 @@ def test_when_all_is_down_no_provider_is_called_and_nobody_loses_a_machine(whole
     assert [node["state"] for node in nodes] == ["open"]
     serving = {name: bound for name, bound in machines.items() if bound[0] is State.CONFIGURED}
     assert {cluster for _, cluster in serving.values()} == {"blue", "green", "red", "tenants"}
-    whole.kill_all_but_the_world()
-    calls, lines = whole.calls(), len(whole.audited())
+    steps, lines = whole.calls(*STEPS), len(whole.audited())
+    assert sum(steps.values()) > 0
+    for left, counted in ((("world",), steps), ((), {})):
+        lists = sum(whole.calls("list").values()) if left else 0.0
+        whole.kill_all_but(*left)
+        assert whole.machines() == machines
+        whole.start()
 
-    # Down: the providers' stores are as they were, and nobody has called.
-    assert whole.running["world"].popen.poll() is None
-    assert whole.machines() == machines
-
-    assert whole.calls() == calls
-    whole.start()
-
-    # Up again: the same allocations, the same nodes, and nothing was done to any machine.
-    until(lambda: whole.running["bridge"].page("/readyz")[0] == 200)
-    until(lambda: whole.running["bridge"].metric("mainstay_bridge_nodes", state="open") == 1)
-    until(lambda: settled(whole))
-    assert whole.statuses() == dict.fromkeys(held, "active")
-    assert whole.nodes() == nodes
-    assert {name: whole.machines()[name] for name in serving} == serving
-    done = whole.calls("drain", "delete")
-    assert done == {key: calls[key] for key in done}
-    assert [line for line in whole.audited()[lines:] if line["kind"] in GONE] == []
+        # Up again: the same allocations, the same nodes, and nothing was done to any machine.
+        until(lambda: all_answer(whole))
+        until(lambda: settled(whole))
+        assert sum(whole.calls("list").values()) > lists  # they were asked, and nothing else
+        assert {call: count for call, count in whole.calls(*STEPS).items() if count} == counted
+        assert whole.statuses() == dict.fromkeys(held, "active")
+        assert whole.nodes() == nodes
+        assert {name: whole.machines()[name] for name in serving} == serving
+        assert [line for line in whole.audited()[lines:] if line["kind"] in GONE] == []

@@ -1,10 +1,7 @@
 """`mainstay get money --by tenant`: a shard that pays, an API that says who holds what."""
 
 import json
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,8 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from typing_extensions import override
 
-import outside
-from live_shard import NOW_S
+from live_shard import NOW_S, started
 from mainstay.cli import exits, main
 from mainstay.processes.announce import announced
 
@@ -71,15 +67,8 @@ def an_api() -> Iterator[str]:
 @contextmanager
 def a_shard(home: Path) -> Iterator[None]:
     """One whose cluster `web` stands for tenants."""
-    words = [sys.executable, str(outside.ROOT / "tests" / "live_shard.py"), str(home), "s-0"]
-    process = subprocess.Popen(
-        words, env=outside.environment(PYTHONPATH=str(outside.ROOT / "tests"))
-    )
+    process = started(home, "s-0")
     try:
-        until = time.monotonic() + 60
-        while not (home / "run" / "shard-s-0.json").exists():
-            assert time.monotonic() < until
-            time.sleep(0.05)
         yield
     finally:
         process.terminate()

@@ -1,6 +1,9 @@
 """Set-up as a newcomer meets it: on a clone, with nothing installed."""
 
+import os
 import shutil
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +11,8 @@ import pytest
 
 import outside
 import tree
+from running import until
+from ups import all_gone, below
 
 pytestmark = [pytest.mark.needs("git"), pytest.mark.needs("make")]
 
@@ -21,6 +26,9 @@ sys.version_info = (3, 9, 2, "final", 0)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+
+
+IS_INSTALLED = "import install, sys; sys.exit(not any(map(install.is_current, install.LOCKS)))"
 
 
 @pytest.fixture
@@ -84,3 +92,37 @@ def test_a_clone_needs_nothing_that_is_not_in_it(clone: Path) -> None:
 
     assert ended.returncode == 1
     assert ended.stderr == "mainstay set-up: usage: python3 tools/install.py {runtime|dev}\n"
+
+
+def test_make_up_comes_to_a_first_node_and_ctrl_c_ends_it_all(tmp_path: Path) -> None:
+    """In this very tree, whose set-up is done; what a terminal tells, it tells all of them."""
+    installed = outside.run([sys.executable, "-c", IS_INSTALLED], cwd=outside.ROOT / "tools")
+    if installed.returncode:
+        told = "`.venv` is not what `make install-dev` would make now"
+        (pytest.fail if outside.require_all() else pytest.skip)(told)
+    log, home = tmp_path / "up.log", tmp_path / "home"
+    env = outside.environment(
+        MAINSTAY_HOME=str(home), MAINSTAY_UP_FREE_PORTS="true", MAINSTAY_UP_FLEET="120",
+        MAINSTAY_UP_TENANCY="false",
+    )  # fmt: skip
+    with log.open("wb") as written:
+        make = subprocess.Popen(
+            ["make", "up", f"PYTHON={sys.executable}"], cwd=outside.ROOT, env=env,
+            stdin=subprocess.DEVNULL, stdout=written, stderr=written, start_new_session=True,
+        )  # fmt: skip
+    try:
+        until(
+            lambda: "Ctrl-C stops everything." in log.read_text() or make.poll() is not None,
+            patience_s=240.0,
+        )
+        assert "The first node serves after" in log.read_text()
+        pids = below(make.pid)
+        assert len(pids) > 5
+        os.killpg(make.pid, signal.SIGINT)
+        make.wait(120.0)
+        until(lambda: all_gone(pids))
+        assert log.read_text().count("Stopped.") == 1
+    finally:
+        if make.poll() is None:
+            os.killpg(make.pid, signal.SIGKILL)
+            make.wait()

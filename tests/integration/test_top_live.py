@@ -7,7 +7,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -17,32 +16,21 @@ from typing import Final
 import pytest
 
 import outside
+from live_shard import started
 from mainstay.cli import exits
 from tree import BIN
 
 PATIENCE_S: Final = 60.0
 HEAD: Final = "mainstay top"
 SMALL: Final = 12
-
-
-def start(home: Path, name: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, outside.ROOT / "tests" / "live_shard.py", home, name]
-    process = subprocess.Popen(
-        list(map(str, command)), env=outside.environment(PYTHONPATH=str(outside.ROOT / "tests"))
-    )
-    until = time.monotonic() + PATIENCE_S
-    while not (home / "run" / f"shard-{name}.json").exists():
-        assert process.poll() is None
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    return process
+EXPLAINED: Final = "Machine c-003 is "
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """With two shards."""
     folder = tmp_path_factory.mktemp("two")
-    processes = [start(folder, "s-1"), start(folder, "s-2")]
+    processes = [started(folder, "s-1"), started(folder, "s-2")]
     yield folder
     for process in processes:
         process.terminate()
@@ -82,6 +70,13 @@ class Terminal:
             self.read()
         return self.shown
 
+    def ended(self) -> int:
+        """Its code; what it still draws is read, since it waits for that."""
+        end = time.monotonic() + PATIENCE_S
+        while self.top.poll() is None and time.monotonic() < end:
+            self.read()
+        return self.top.wait(timeout=1)
+
     def read(self) -> None:
         if select.select([self._ours], [], [], 0.5)[0]:
             self.shown += os.read(self._ours, 65536).decode(errors="replace")
@@ -99,15 +94,32 @@ def test_keys_switch_between_views_and_q_leaves_the_terminal_as_it_was(terminal:
     terminal.until("Shard s-2")
     for key, seen in {
         "n": "ASKS FOR", "c": "SESSION", "a": "ACTION", "s": "SHORTFALL", "p": "HEALTH",
-        "k": "no coordinator runs here", "o": "machines",
+        "k": "no coordinator runs here", "t": "no key: ", "o": "spend  ",
     }.items():  # fmt: skip
         terminal.press(key)
         terminal.until(seen)
     terminal.press("q")
 
-    assert terminal.top.wait(timeout=PATIENCE_S) == exits.DONE
+    assert terminal.ended() == exits.DONE
     assert termios.tcgetattr(terminal.theirs) == terminal.before
     assert "\x1b[3" not in terminal.shown
+
+
+def test_a_row_is_found_and_explained_in_a_pane(terminal: Terminal) -> None:
+    terminal.until("Shard s-2")
+    terminal.press("m")
+    terminal.until("c-003")
+    terminal.press("/C-003\n")
+    terminal.until("only with 'C-003'")
+    terminal.press("\n")
+    terminal.until("machine c-003 ")
+    terminal.until(EXPLAINED)
+    terminal.press("\x1b")
+    terminal.press("\x1b")
+    terminal.until("c-001")
+    terminal.press("q")
+
+    assert terminal.ended() == exits.DONE
 
 
 def test_a_window_that_changes_its_size_is_drawn_again(terminal: Terminal) -> None:

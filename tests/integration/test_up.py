@@ -3,11 +3,12 @@
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -17,86 +18,19 @@ import pytest
 import outside
 from running import until
 from tree import BIN
-
-PATIENCE_S: Final = 240.0
+from ups import PATIENCE_S, Up, all_gone, an_up, home_below, is_alive
 
 STEADY: Final = "[world]\nevery_s = 3600.0\nday_s = 7200.0\n"
 """Demand that stays as it is: whatever is given back then is given back by mistake."""
 
-
-class Up:
-    """One `mainstay up` in a home of its own."""
-
-    def __init__(self, home: Path, *words: str) -> None:
-        self.home = home
-        self.log = home.parent / f"{home.name}.log"
-        self._env = outside.environment(MAINSTAY_HOME=str(home), NO_COLOR="1", COLUMNS="200")
-        with self.log.open("wb") as written:
-            self.process = subprocess.Popen(
-                [str(BIN / "mainstay"), "up", "--free-ports", "--fleet", "120", *words],
-                env=self._env, stdin=subprocess.DEVNULL, stdout=written, stderr=written,
-            )  # fmt: skip
-
-    @property
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def ready(self) -> "Up":
-        until(
-            lambda: "Ctrl-C stops everything." in self.said or self._ended(), patience_s=PATIENCE_S
-        )
-        return self
-
-    def _ended(self) -> bool:
-        assert self.process.poll() is None, self.said
-        return False
-
-    def run(self, *words: str) -> str:
-        ended = outside.run([BIN / "mainstay", *words], env=self._env)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    def rows(self, *words: str) -> list[dict[str, Any]]:
-        return [dict(row) for row in json.loads(self.run(*words, "-o", "json"))]
-
-    def facts(self, process: str) -> dict[str, dict[str, Any]]:
-        found = [json.loads(path.read_text()) for path in (self.home / "run").glob("*.json")]
-        return {each["id"]: each for each in found if each["process"] == process}
-
-    def pids(self) -> set[int]:
-        return {json.loads(path.read_text())["pid"] for path in (self.home / "run").glob("*.json")}
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(timeout=PATIENCE_S)
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+ORDER: Final = ("--sku", "h200-sxm-slice", "--gpus", "8", "--region", "region-1")
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """Where a database can run as anybody, and which is gone afterwards with all that is in it."""
-    folder = Path(tempfile.mkdtemp(prefix="mainstay-up-"))
-    folder.chmod(0o755)
-    yield folder / "home"
-    until(lambda: _is_gone(folder))
-
-
-def _is_gone(folder: Path) -> bool:
-    """Processes that were killed may still be writing."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return not folder.exists()
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+    """Where a database can run as anybody."""
+    with home_below(0o755) as path:
+        yield path
 
 
 def serving(up: Up) -> set[str]:
@@ -113,12 +47,28 @@ def given_back(home: Path) -> list[str]:
     return [line["machine"] for line in lines if line.get("kind") in {"reclaim", "preempt"}]
 
 
+def assigned(up: Up) -> dict[str, str]:
+    """Which cluster each machine serves."""
+    rows = up.rows("get", "machines", "--state", "Configured", "--limit", "0")
+    return {row["id"]: row["cluster"] for row in rows}
+
+
+def statuses(up: Up) -> dict[str, str]:
+    return {each["allocation"]: each["status"] for each in up.rows("alloc", "list")}
+
+
+def charged(up: Up) -> float:
+    """Dollars of the present month."""
+    (told,) = re.findall(r"charges \$([0-9.,]+)", up.run("alloc", "bill"))
+    return float(told.replace(",", ""))
+
+
 def test_everything_comes_up_survives_deaths_and_is_there_again(home: Path) -> None:
     home.mkdir()
     (home / "mainstay.toml").write_text(STEADY)
-    up = Up(home)
-    try:
+    with an_up(home) as up:
         up.ready()
+        assert "Starting 8 processes" in up.said
         assert "The first node serves after" in up.said
 
         # Both shards and the coordinator answer over mutual TLS, with the certificate of the home.
@@ -126,43 +76,99 @@ def test_everything_comes_up_survives_deaths_and_is_there_again(home: Path) -> N
         assert {row["cluster"] for row in up.rows("get", "clusters")} >= {"blue", "green", "red"}
         assert {row["state"] for row in up.rows("get", "domains")} == {"held"}
         assert len(up.rows("get", "domains")) == 3
+        held = up.run("alloc", "create", *ORDER).strip()
+        until(lambda: statuses(up) == {held: "active"})
+        until(lambda: assigned(up))
 
-        # One that dies is started again, and takes nothing from anybody.
-        served = until(lambda: serving(up))
-        epoch = up.facts("shard")["shard-a"]["epoch"]
-        os.kill(up.facts("shard")["shard-a"]["pid"], signal.SIGKILL)
-        until(lambda: up.facts("shard").get("shard-a", {}).get("epoch", 0) > epoch)
-        assert "shard-a has died (-9)" in up.said
-        until(lambda: served <= serving(up))
+        _kill_each_and_see_it_again(up, held)
 
         # The supervisor itself is killed: nothing of it is left, and the next start goes on.
+        served, before = assigned(up), until(lambda: charged(up))
         pids = up.pids()
+        assert {each["pid"] for each in _all_facts(up)} < pids
+        assert up.fact("postgres")["server_pid"] in pids
         up.kill()
-        until(lambda: not any(is_alive(pid) for pid in pids))
-        again = Up(home, "--no-tenancy").ready()
-        try:
-            until(lambda: served <= serving(again))
-            assert given_back(home) == []
-            assert again.stop() == 0
-        finally:
-            again.kill()
+        until(lambda: all_gone(pids))
+    with an_up(home) as again:
+        again.ready()
+        until(lambda: served.items() <= assigned(again).items())
+        until(lambda: statuses(again) == {held: "active"})
+        assert charged(again) >= before
+        assert given_back(home) == []
+
+        # Its terminal is closed: all of it ends in order.
+        pids = again.pids()
+        assert again.hang_up() == 0
+        assert all_gone(pids)
         assert again.said.rstrip().endswith("Stopped.")
         assert list((home / "run").glob("*.json")) == []
-    finally:
-        up.kill()
+        assert "shut down" in (home / "postgres" / "postgres.log").read_text().splitlines()[-1]
+
+
+def _kill_each_and_see_it_again(up: Up, held: str) -> None:
+    """One that dies is started again, takes nothing from anybody, and leaves the others alone."""
+    served = serving(up)
+    epoch = up.facts("shard")["shard-a"]["epoch"]
+    os.kill(up.facts("shard")["shard-a"]["pid"], signal.SIGKILL)
+    until(lambda: up.facts("shard").get("shard-a", {}).get("epoch", 0) > epoch)
+    assert "shard-a has died (-9)" in up.said
+    until(lambda: served <= serving(up))
+
+    database, bridge = up.fact("postgres"), up.fact("bridge")["pid"]
+    tenancy = up.fact("api")["pid"]
+    os.kill(tenancy, signal.SIGKILL)
+    up.again("api", tenancy)
+    assert up.fact("postgres") == database
+    assert is_alive(database["server_pid"])
+
+    os.kill(database["server_pid"], signal.SIGKILL)
+    again = up.again("postgres", database["pid"])
+    assert again["addresses"] == database["addresses"]
+    os.kill(again["pid"], signal.SIGKILL)
+    once_more = up.again("postgres", again["pid"])
+    assert not is_alive(again["server_pid"])
+    assert once_more["addresses"] == database["addresses"]
+
+    assert up.fact("bridge")["pid"] == bridge
+    until(lambda: statuses(up) == {held: "active"})
+    until(lambda: bridge_is_ready(up))
+
+
+def bridge_is_ready(up: Up) -> bool:
+    url = f"http://{up.fact('bridge')['addresses']['http']}/readyz"
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _all_facts(up: Up) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (up.home / "run").glob("*.json")]
+
+
+def test_who_dies_while_others_start_is_named_at_once_and_the_logs_are_kept(home: Path) -> None:
+    with an_up(home, "--no-tenancy") as up:
+        until(lambda: "world        ready" in up.said)
+        os.kill(up.fact("world")["pid"], signal.SIGKILL)
+        assert up.process.wait(PATIENCE_S) == 3
+        (log,) = (home / "log").glob("*-world.log")
+        assert up.said.splitlines()[-1] == (
+            f"mainstay: world has died (-9) while others started: see {log}: "
+            "read its log, which the next start keeps in log.failed"
+        )
+    with an_up(home, "--no-tenancy", "--once") as again:
+        assert again.process.wait(PATIENCE_S) == 0
+    assert "Ctrl-C stops it" in (home / "log.failed" / log.name).read_text()
 
 
 def test_a_second_one_in_the_same_home_is_refused_in_one_line(home: Path) -> None:
-    up = Up(home, "--no-tenancy")
-    try:
+    with an_up(home, "--no-tenancy") as up:
         until(lambda: "Starting" in up.said)
-        other = Up(home, "--no-tenancy")
-        until(lambda: other.process.poll() is not None)
-        assert other.process.returncode == 1
+        with an_up(home, "--no-tenancy") as other:
+            assert other.process.wait(PATIENCE_S) == 1
         assert up.process.poll() is None
         assert up.stop() == 0
-    finally:
-        up.kill()
 
 
 def test_a_taken_port_is_one_clear_line(home: Path) -> None:

@@ -47,7 +47,7 @@ async def serve_api(
         if everything and bridge is not None and bridge.shard:
             url = bridge.agents_url or f"https://{agents_at}"
             made = await stack.enter_async_context(bridging(bridge, ground, url))
-            background["bridge"] = made.run
+            background |= made.parts()
         await stack.enter_async_context(alongside(background))
         scheme = "https" if config.tls_cert else "http"
         addresses = {"api": f"{scheme}://{at}", "agents": f"https://{agents_at}"}

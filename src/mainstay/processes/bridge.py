@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from mainstay.bridge.hearing import Hearing
 from mainstay.bridge.machines import Machines, RealMachines, simulated
 from mainstay.bridge.metrics import BridgeMetrics
 from mainstay.bridge.steps import Patience
+from mainstay.bridge.sweep import sweep
 from mainstay.config.api import ApiConfig
 from mainstay.config.bridge import BridgeConfig
 from mainstay.model.errors import Rejected
@@ -29,6 +30,7 @@ from mainstay.session.reconnect import ReconnectOptions
 from mainstay.tenancy import enrolment
 from mainstay.tenancy.agent_faults import Faults
 from mainstay.tenancy.database.connect import transaction
+from mainstay.tenancy.pruning import DAY_S, keep_pruning
 from mainstay.wire.tls import TlsFlags, transport
 from mainstay.wire.transport import Over
 
@@ -44,12 +46,17 @@ class Standing:
 
     bridge: Bridge
     client: SessionClient
+    sweep: Callable[[], Awaitable[int]]
 
     async def run(self) -> None:
         """Session and loop, until one of them fails."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.client.run(), name="session")
             tasks.create_task(self.bridge.run(self.client), name="look")
+
+    def parts(self) -> dict[str, Callable[[], Awaitable[object]]]:
+        """What runs beside others: that nothing is swept ends no session."""
+        return {"bridge": self.run, "sweep": lambda: keep_pruning("lives", self.sweep)}
 
 
 @asynccontextmanager
@@ -88,7 +95,8 @@ async def bridging(
             tools=ClientTools(clock=clock, reconnect=RECONNECT),
         )
         hearing.session = lambda: (client.facts().sessions, client.facts().connected)
-        yield Standing(bridge, client)
+        kept_s = config.lives_kept_days * DAY_S
+        yield Standing(bridge, client, lambda: sweep(ground.pool, config.cluster_id, kept_s))
 
 
 def over_of(config: BridgeConfig) -> Over:
@@ -126,7 +134,7 @@ async def serve_bridge(
         stop = await stack.enter_async_context(until_told())
         ground = await stack.enter_async_context(standing(tenancy, around))
         made = await stack.enter_async_context(bridging(config, ground, agents_url, acts))
-        await stack.enter_async_context(alongside({"bridge": made.run}))
+        await stack.enter_async_context(alongside(made.parts()))
         addresses = {}
         if config.http:
             pages = serving_pages(config.http, _pages(ground, made))

@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from mainstay.config.api import ApiConfig
 from mainstay.model.errors import MainstayError, Rejected
+from mainstay.processes.database import database
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.log import logger
 from mainstay.tenancy import signing
@@ -24,10 +25,8 @@ from mainstay.tenancy.bus_metrics import ConsumerMetrics, RelayMetrics
 from mainstay.tenancy.bus_postgres import PostgresBus
 from mainstay.tenancy.credentials import folder_of
 from mainstay.tenancy.database.connect import Pool, pool_at, transaction
-from mainstay.tenancy.database.embedded import InUse, embedded
 from mainstay.tenancy.database.migrate import migrate
 from mainstay.tenancy.ids import Ids, ids_from
-from mainstay.tenancy.private_files import read_private
 from mainstay.tenancy.signing import Signer
 from mainstay.tenancy.worker.metrics import WorkerMetrics
 
@@ -94,7 +93,7 @@ async def standing(config: ApiConfig, around: Around) -> AsyncIterator[Ground]:
     ids = ids_from(around.clock, Random(secrets.randbits(128)))
     signer = Signer(folder_of(around.home) / "signing")
     async with AsyncExitStack() as stack:
-        url = stack.enter_context(_database(config, around))
+        url = await stack.enter_async_context(database(config.database, around.home))
         await asyncio.to_thread(migrate, url)
         pool = await stack.enter_async_context(pool_at(url, size_max=config.connections_max))
         async with transaction(pool) as tx:
@@ -111,37 +110,6 @@ async def standing(config: ApiConfig, around: Around) -> AsyncIterator[Ground]:
             ids=ids,
             signer=signer,
         )
-
-
-@contextmanager
-def _database(config: ApiConfig, around: Around) -> Iterator[str]:
-    """The one that was named, our own, or the one that a process beside us has started."""
-    if config.database:
-        yield config.database
-        return
-    said = folder_of(around.home) / "database"
-    own = embedded(around.home / "postgres")
-    try:
-        server = own.__enter__()
-    except InUse:
-        if not said.exists():
-            raise
-        yield read_private(said).decode()
-        return
-    try:
-        _write(said, server.url)
-        yield server.url
-    finally:
-        said.unlink(missing_ok=True)
-        own.__exit__(None, None, None)
-
-
-def _write(path: Path, text: str) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.unlink(missing_ok=True)
-    unfinished.touch(mode=0o600)
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
 
 
 @asynccontextmanager

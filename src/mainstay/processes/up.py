@@ -9,7 +9,7 @@ import signal
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -17,7 +17,7 @@ from typing import Final
 
 from mainstay.config.up import UpConfig
 from mainstay.model.errors import Unavailable
-from mainstay.processes.up_ground import lacking, prepared
+from mainstay.processes.up_ground import FAILED_LOG, has_started, lacking, prepared
 from mainstay.processes.up_plan import SHARDS, Part, Stage, parts
 from mainstay.processes.up_told import Progress, Standing, Voice
 from mainstay.runtime.children import Child, Children
@@ -26,12 +26,22 @@ from mainstay.runtime.clock import Clock
 READY_S: Final = 120.0
 """How long a process may take to be ready."""
 
+DONE_S: Final = 600.0
+"""How long one may take that ends: a slow machine compiles the engine's loops for minutes, once."""
+
 FIRST_NODE_S: Final = 120.0
 LOOK_S: Final = 0.2
 PAUSE_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
 CALM_S: Final = 60.0
 """A process that has run so long has not failed again: its next restart is a first one."""
+
+
+class NotStarted(Unavailable):
+    """A process did not come to serve, or not for long; none of them runs now."""
+
+    code = "not_started"
+    what_to_do = f"read its log, which the next start keeps in {FAILED_LOG}"
 
 
 @dataclass(slots=True)
@@ -86,9 +96,12 @@ class Supervisor:
                 self.took_s[each.part.name] = self._since(each.since_s)
                 if not each.part.ends:
                     self.watched.append(Watched(each.part, each.child, each.since_s))
+            self._check_alive()
             self._see_first_node()
             self.voice.show(self.standings())
             time.sleep(LOOK_S / 4)
+        if not self.is_told:
+            has_started(self.stage.home)
 
     def standings(self) -> list[Standing]:
         """How far each process is, in the order in which they are begun."""
@@ -129,6 +142,15 @@ class Supervisor:
             self.look()
             time.sleep(LOOK_S)
 
+    def stop(self) -> None:
+        """Tell all at once, but for what they need to end; nobody may hear of it any more."""
+        with suppress(OSError):
+            self.voice.say("Stopping ...")
+        last = {part.name for part in parts(self.stage) if part.is_last}
+        for child in self.children:
+            if child.name not in last:
+                child.terminate()
+
     def _begin(self, part: Part) -> Child:
         return self.children.command(part.name, part.words)
 
@@ -147,10 +169,20 @@ class Supervisor:
             return True
         if not child.is_running:
             why = lacking(self.stage) or _last_line(child)
-            raise Unavailable(f"{part.name} did not start: {why}")
-        if self._since(starting.since_s) > READY_S:
-            raise Unavailable(f"{part.name} was not ready in {READY_S:.0f} s: see {child.log}")
+            raise NotStarted(f"{part.name} did not start: {why} (see {child.log})")
+        patience_s = DONE_S if part.ends else READY_S
+        if self._since(starting.since_s) > patience_s:
+            raise NotStarted(f"{part.name} was not ready in {patience_s:.0f} s: see {child.log}")
         return False
+
+    def _check_alive(self) -> None:
+        """One that dies while others start keeps them from it: that is said at once."""
+        for name, child in ((each.part.name, each.child) for each in self.watched):
+            if not child.is_running:
+                code, lack = child.process.returncode, lacking(self.stage)
+                why = f"{lack}; " if lack else ""
+                message = f"{name} has died ({code}) while others started"
+                raise NotStarted(f"{message}: {why}see {child.log}")
 
     def _see_first_node(self) -> None:
         shards = {each.part.name for each in self.watched} & SHARDS.keys()
@@ -180,7 +212,8 @@ def bring_up(
     """
     began_s = clock.elapsed_s()
     with prepared(config, home, clock, reset=reset) as stage:
-        voice.say(f"Starting {len(parts(stage))} processes; their logs are in {home / 'log'}.")
+        count = sum(not part.ends for part in parts(stage))
+        voice.say(f"Starting {count} processes; their logs are in {home / 'log'}.")
         with Children(home) as children:
             all_ = Supervisor(stage, clock, voice, children, began_s)
             with _told(all_):
@@ -190,10 +223,9 @@ def bring_up(
                     _tell(voice, stage, all_.first_node_s)
                 if not once:
                     all_.run()
-                voice.say("Stopping ...")
-                for child in children:
-                    child.terminate()
-    voice.say("Stopped.")
+                all_.stop()
+    with suppress(OSError):
+        voice.say("Stopped.")
     return all_.first_node_s
 
 
@@ -203,7 +235,8 @@ def _tell(voice: Voice, stage: Stage, took_s: float | None) -> None:
         say(f"No cluster has a node yet: see the logs in {stage.home / 'log'}.")
     else:
         say(f"The first node serves after {took_s:.1f} s.")
-    say(f"The page: http://{stage.at('dashboard')} (sign in with a token from")
+    everywhere = ", and at every other address of this machine" if stage.is_everywhere else ""
+    say(f"The page: {stage.page_url}{everywhere} (sign in with a token from")
     say(f"  {stage.home / 'dashboard' / 'tokens'})")
     say("In another terminal, try:")
     say(f"  export MAINSTAY_HOME={stage.home}")
@@ -220,7 +253,10 @@ def _told(supervisor: Supervisor) -> Iterator[Supervisor]:
     def stop(_: int, __: FrameType | None) -> None:
         supervisor.is_told = True
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    heard = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
+        heard.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield supervisor
     finally:

@@ -25,6 +25,8 @@ from mainstay.processes.up_plan import (
     shard_settings,
 )
 from mainstay.runtime.clock import Clock
+from mainstay.tenancy.database.cluster import forget
+from mainstay.wire.tls import is_loopback
 
 ROOM_BYTES: Final = 64 << 20
 DATABASE_BYTES: Final = 192 << 20
@@ -38,10 +40,15 @@ RENEW_DAYS: Final = 30
 
 OURS: Final = (
     "audit", "cache", "coordinator.db", "coordinator.db-shm", "coordinator.db-wal", "dashboard",
-    "log", "pki", "postgres", "providers", "run", "shards", "tenancy",
+    "log", "log.failed", "pki", "postgres", "providers", "run", "shards", "tenancy",
     *(f"{name}.toml" for name in SHARDS),
 )  # fmt: skip
 """What `--reset` removes below the home directory, and nothing else."""
+
+FAILED_LOG: Final = "log.failed"
+"""The logs of the last start that did not come to its end."""
+
+STARTED: Final = "started"
 
 WORLD_PORTS: Final = range(20_000, 32_000, 4)
 """Where three free ports in a row are looked for: below those that the system deals out itself."""
@@ -57,17 +64,28 @@ def prepared(
     usual: Mapping[str, int] = USUAL_PORTS,
 ) -> Iterator[Stage]:
     """A home that is ours while the block runs, and where everything in it is to be."""
+    page = _page_port(config)
     with _one_line(home), _alone(home):
+        stage = Stage(config, home, {**(free_ports() if config.free_ports else usual), **page})
+        _check_ports(stage)
         if reset:
             _reset(home)
         _clear(home)
-        stage = Stage(config, home, free_ports() if config.free_ports else usual)
-        _check_ports(stage)
         _check_room(stage)
         certified(home, clock)
         for name in SHARDS:
             _write(home / f"{name}.toml", shard_settings(stage, name))
         yield stage
+
+
+def _page_port(config: UpConfig) -> dict[str, int]:
+    """The port of a page that was told where to be; it must not be open to others in plain text."""
+    if not config.page:
+        return {}
+    if not config.page_cert and not is_loopback(config.page):
+        what = f"the page is on loopback only without a certificate, not at {config.page}"
+        raise Rejected(f"{what}: give --page-cert and --page-key")
+    return {"dashboard": int(config.page.rpartition(":")[2])}
 
 
 def _free_bytes(folder: Path) -> int:
@@ -122,6 +140,8 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def _reset(home: Path) -> None:
+    if not (home / "postgres").is_file():
+        forget(home / "postgres")  # first: it is refused while somebody runs it
     for name in OURS:
         path = home / name
         if path.is_dir():
@@ -134,7 +154,16 @@ def _clear(home: Path) -> None:
     """What processes of an earlier start say of themselves is no longer so: all died with it."""
     for path in (home / "run").glob("*.json"):
         path.unlink(missing_ok=True)
-    shutil.rmtree(home / "log", ignore_errors=True)
+    log, kept = home / "log", home / FAILED_LOG
+    if log.exists() and not (log / STARTED).exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        log.rename(kept)
+    shutil.rmtree(log, ignore_errors=True)
+
+
+def has_started(home: Path) -> None:
+    """All of it has: its logs need not be kept over the next start."""
+    (home / "log" / STARTED).touch()
 
 
 def free_ports() -> dict[str, int]:
@@ -169,21 +198,33 @@ def _bound() -> Iterator[Iterator[int]]:
             each.close()
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+def _is_free(port: int, host: str = "127.0.0.1") -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((host, port))
         except OSError:
             return False
     return True
 
 
 def _check_ports(stage: Stage) -> None:
-    taken = [name for name, port in stage.ports.items() if not _is_free(port)]
+    page, ports = stage.config.page, dict(stage.ports)
+    if page:
+        _check_page(page, ports.pop("dashboard"), ports)
+    taken = [name for name, port in ports.items() if not _is_free(port)]
     if taken:
-        which = ", ".join(f"{stage.ports[name]} ({name})" for name in taken)
+        which = ", ".join(f"{ports[name]} ({name})" for name in taken)
         raise Rejected(f"taken by another program: port {which}; stop it, or give --free-ports")
+
+
+def _check_page(page: str, port: int, others: Mapping[str, int]) -> None:
+    """A page that was told where to be can be there."""
+    whose = next((name for name, other in others.items() if other == port), None)
+    if whose is not None:
+        raise Rejected(f"the page cannot be at {page}: port {port} is for {whose}; give another")
+    if not _is_free(port, page.rpartition(":")[0].strip("[]")):
+        raise Rejected(f"the page cannot be at {page}: taken, or no address of ours; give another")
 
 
 def certified(home: Path, clock: Clock) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mainstay.config.api import RUNNING
 from mainstay.config.up import UpConfig
 from mainstay.config.world import PROVIDERS
 from mainstay.model.profile import ZONE_KEY
@@ -23,7 +24,7 @@ USUAL_PORTS: Final[Mapping[str, int]] = {
     "coordinator": 7790, "coordinator-http": 8790,
     "shard-a": 7780, "shard-a-http": 8780,
     "shard-b": 7781, "shard-b-http": 8781,
-    "api": 8800, "agents": 8801, "dashboard": 8700, "bridge-http": 8810,
+    "api": 8800, "agents": 8801, "dashboard": 8700, "bridge-http": 8810, "postgres": 8820,
 }  # fmt: skip
 """Every port that is used, by what is there. The three of the world follow each other."""
 
@@ -48,6 +49,12 @@ REBALANCE_S: Final = "15.0"
 NODES: Final = "node-a,node-b"
 """Of the sample catalogue of tenancy."""
 
+DATABASE: Final = ("--database", RUNNING)
+"""One that starts again is waited for: nobody takes its place meanwhile."""
+
+EVERYWHERE: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+"""What a page listens to that is at every address of this machine, and one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -65,6 +72,9 @@ class Part:
     ends: bool = False
     """Whether it is done when it ends, and not when it says that it is ready."""
 
+    is_last: bool = False
+    """Whether others still need it while they end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -77,6 +87,18 @@ class Stage:
     def at(self, what: str) -> str:
         """The address of something."""
         return f"127.0.0.1:{self.ports[what]}"
+
+    @property
+    def page_url(self) -> str:
+        """Where people find the page; one that is everywhere, on this machine."""
+        scheme = "https" if self.config.page_cert else "http"
+        host, _, port = (self.config.page or self.at("dashboard")).rpartition(":")
+        return f"{scheme}://{EVERYWHERE.get(host, host)}:{port}"
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether the page is at every address of this machine."""
+        return self.config.page.rpartition(":")[0] in EVERYWHERE
 
     def tls(self, file: str) -> tuple[str, ...]:
         """The three flags of a process."""
@@ -121,10 +143,11 @@ def _parts(stage: Stage) -> Iterator[Part]:
         )  # fmt: skip
     yield _dashboard(stage)
     if config.tenancy:
-        yield Part("catalogue", ("tenancy", "init"), ends=True)
+        yield Part("postgres", ("postgres", "--port", str(stage.ports["postgres"])), is_last=True)
+        yield Part("catalogue", ("tenancy", "init", *DATABASE), after=("postgres",), ends=True)
         yield Part(
             "tenancy",
-            ("api", "--all", "--simulate", NODES,
+            ("api", "--all", "--simulate", NODES, *DATABASE,
              "--listen", stage.at("api"), "--agents", stage.at("agents")),
             after=("catalogue",),
         )  # fmt: skip
@@ -136,13 +159,16 @@ def _bridge(stage: Stage) -> Part:
         "bridge",
         ("bridge", "--shard", stage.at("shard-a"), "--cluster-id", TENANTS,
          "--agents", f"https://{stage.at('agents')}", "--simulate",
-         "--http", stage.at("bridge-http"), *stage.tls(f"cluster-{TENANTS}")),
+         "--http", stage.at("bridge-http"), *DATABASE, *stage.tls(f"cluster-{TENANTS}")),
         after=("tenancy", "shard-a"),
     )  # fmt: skip
 
 
 def _dashboard(stage: Stage) -> Part:
-    return Part("dashboard", ("dashboard", "--listen", stage.at("dashboard")))
+    config = stage.config
+    own = ("--page-cert", config.page_cert, "--page-key", config.page_key)
+    listen = config.page or stage.at("dashboard")
+    return Part("dashboard", ("dashboard", "--listen", listen, *(own if config.page_cert else ())))
 
 
 def _each(flag: str, values: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coordinators import eventually
-from linked_shards import heard, machines, moves, serves
+from linked_shards import heard, machines, moves, rows, serves
 from mainstay.model.coordinator_calls import ReturnMachinesRequest
 from mainstay.model.coordinator_views import ConflictQuery, ConflictRow, DomainQuery
 from mainstay.model.state import State
@@ -110,6 +110,12 @@ async def given_and_not_taken(fleet: Fleet) -> set[str]:
 
     fleet.low(1)
     await eventually(serves(fleet.linked.a, 1))
+    heard_ns = (await rows(fleet.dialer))["a"].last_heartbeat_ns
+
+    async def heard_again() -> bool:
+        return (await rows(fleet.dialer))["a"].last_heartbeat_ns > heard_ns
+
+    await eventually(heard_again)  # what is not known to be left over is not asked for
     fleet.proxies["a"].hang()
     fleet.high(2)
     await eventually(lambda: stands("asked"))

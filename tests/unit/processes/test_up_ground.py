@@ -105,6 +105,43 @@ def test_taken_ports_are_told_together(tmp_path: Path) -> None:
     )
 
 
+def test_a_page_for_others_needs_a_certificate(tmp_path: Path) -> None:
+    """And who forgets it has lost nothing."""
+    config = UpConfig(fleet=120, free_ports=True, tenancy=False, page="0.0.0.0:8700")
+    (tmp_path / "coordinator.db").write_text("kept")
+    with (
+        pytest.raises(Rejected) as told,
+        prepared(config, tmp_path, SystemClock(), reset=True),
+    ):
+        raise AssertionError("it was begun")
+    assert (tmp_path / "coordinator.db").read_text() == "kept"
+
+    assert told.value.message == (
+        "the page is on loopback only without a certificate, not at 0.0.0.0:8700:"
+        " give --page-cert and --page-key"
+    )
+
+
+def test_a_page_must_be_where_nobody_is(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = int(taken.getsockname()[1])
+        usual = free_ports()
+        for at, why in (
+            (f"127.0.0.1:{port}", "taken, or no address of ours"),
+            (f"127.0.0.1:{usual['api']}", f"port {usual['api']} is for api"),
+            (f"[::1]:{usual['api']}", f"port {usual['api']} is for api"),
+        ):
+            config = UpConfig(fleet=120, tenancy=False, page=at)
+            with (
+                pytest.raises(Rejected) as told,
+                prepared(config, tmp_path, SystemClock(), reset=False, usual=usual),
+            ):
+                raise AssertionError("it was begun")
+            assert told.value.message == f"the page cannot be at {at}: {why}; give another"
+
+
 def test_free_ports_are_all_different_and_those_of_the_world_follow_each_other() -> None:
     ports = free_ports()
 

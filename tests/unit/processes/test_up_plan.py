@@ -38,8 +38,8 @@ def test_every_process_that_a_part_waits_for_is_there() -> None:
     found = by_name()
 
     assert found.keys() == {
-        "engine", "world", "coordinator", "shard-a", "shard-b", "dashboard", "catalogue", "tenancy",
-        "bridge",
+        "engine", "world", "coordinator", "shard-a", "shard-b", "dashboard", "postgres",
+        "catalogue", "tenancy", "bridge",
     }  # fmt: skip
     assert all(name in found for part in found.values() for name in part.after)
 
@@ -48,6 +48,47 @@ def test_without_tenancy_only_the_fleet_is_started() -> None:
     stage = Stage(UpConfig(tenancy=False), Path("home"), USUAL_PORTS)
 
     assert by_name(stage).keys() == {"engine", "world", "coordinator", "dashboard", *SHARDS}
+
+
+def test_the_page_is_where_it_is_told_to_be_and_has_the_certificate_it_is_given() -> None:
+    config = UpConfig(page="0.0.0.0:8443", page_cert="page.crt", page_key="page.key")
+    stage = Stage(config, Path("home"), USUAL_PORTS)
+
+    words = by_name(stage)["dashboard"].words
+
+    assert after(words, "--listen") == ["0.0.0.0:8443"]
+    assert after(words, "--page-cert") == ["page.crt"]
+    assert after(words, "--page-key") == ["page.key"]
+    assert STAGE.page_url == "http://127.0.0.1:8700"
+
+
+def test_the_address_of_a_page_that_is_everywhere_can_be_opened() -> None:
+    pages = {
+        "0.0.0.0:8443": "https://127.0.0.1:8443",
+        "[::]:8443": "https://[::1]:8443",
+        "fleet.example:8443": "https://fleet.example:8443",
+    }
+    stages = {
+        page: Stage(
+            UpConfig(page=page, page_cert="page.crt", page_key="page.key"), Path("home"), {}
+        )
+        for page in pages
+    }
+
+    assert {page: stage.page_url for page, stage in stages.items()} == pages
+    assert [page for page in pages if stages[page].is_everywhere] == ["0.0.0.0:8443", "[::]:8443"]
+
+
+def test_who_needs_the_database_waits_for_the_one_that_runs() -> None:
+    """Nobody takes its place while it starts again; it ends when the others have."""
+    found = by_name()
+
+    waiting = {name for name, part in found.items() if after(part.words, "--database")}
+    assert waiting == {"catalogue", "tenancy", "bridge"}
+    assert {flag for name in waiting for flag in after(found[name].words, "--database")} == {
+        "running"
+    }
+    assert [name for name, part in found.items() if part.is_last] == ["postgres"]
 
 
 def test_no_two_things_share_a_port() -> None:
