@@ -1,16 +1,18 @@
 """What is taken in from a list when machines are owned one by one, too."""
 
+import asyncio
+
 import pytest
 
 from builders import a_machine, a_profile
 from mainstay.inventory.inventory import Inventory
 from mainstay.inventory.merge import MergeReport, Named
 from mainstay.model.batch import Shape, batch_of
-from mainstay.model.coordination import Domain
+from mainstay.model.coordination import Domain, Handed
 from mainstay.model.ids import MachineId
 from mainstay.model.profile import ZONE_KEY
 from mainstay.shard.ownership.holdings import Holdings
-from mainstay.shard.ownership.owned import Owned, assigned, unassigned
+from mainstay.shard.ownership.owned import Owned, assigned, taken, unassigned
 from reconciling import DELTAS, FULL_ONLY, FakeLink, World, in_domains, play
 
 ZONE_A, ZONE_B = Domain(ZONE_KEY, "zone-a"), Domain(ZONE_KEY, "zone-b")
@@ -115,6 +117,27 @@ def test_a_domain_comes_even_while_an_older_list_is_under_way(kind: object) -> N
         await w.cycles(1, every_s=6.0)
         w.assign(*ZONE_B)
         await w.cycles(1, every_s=3.0)
+        assert w.inventory.ids() == [A_1]
+        await w.cycles(3)
+        assert w.inventory.ids() == [A_1, B_1]
+
+    play(scenario, link, holdings=in_domains(ZONE_A))
+
+
+@pytest.mark.parametrize("kind", [FULL_ONLY, DELTAS])
+def test_a_machine_that_is_taken_comes_even_while_an_older_list_is_under_way(kind: object) -> None:
+    """As a shard is told at its start, when its first list was asked for just before."""
+    machines = [a_machine(id=A_1, profile=a_profile(zone="zone-a"))]
+    machines += [a_machine(id=B_1, profile=a_profile(zone="zone-b"))]
+    link = FakeLink(*machines, capabilities=kind, delay_s=4.0)  # type: ignore[arg-type]
+
+    async def scenario(w: World) -> None:
+        w.feeds["metal"].ask()
+        await asyncio.sleep(2.0)
+        w.holdings.put(taken(w.holdings.owned, [Handed(B_1, "metal", ZONE_B)]), w.clock.elapsed_s())
+        w.ledger.touch(B_1)
+        w.reconciler.owe(B_1, "metal")
+        await w.first()
         assert w.inventory.ids() == [A_1]
         await w.cycles(3)
         assert w.inventory.ids() == [A_1, B_1]

@@ -60,7 +60,8 @@ class Belief:
         if not feed.incremental:
             owed.after_full(())
         elif listed.full:
-            owed.after_full(each for each in beyond if self.has(each, feed.name))
+            # One that was taken from another shard meanwhile is owed, and not there yet.
+            owed.after_full(each for each in beyond if each in owed or self.has(each, feed.name))
         elif beyond or len(owed):
             named = {*map(MachineId, listed.ids), *listed.tombstones}
             owed.after_delta(named, named & beyond)
