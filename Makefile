@@ -40,7 +40,9 @@ unit: install-dev ## the pure tests only, in seconds
 
 soak: install-dev ## the long random tests: twenty times the budget of `make test`
 	@MAINSTAY_SOAK=20 $(PYTEST) -n auto tests/property tests/simulation
-	@MAINSTAY_SOAK=5 $(PYTEST) -n auto tests/integration/coordinator tests/integration/bridge
+	@MAINSTAY_SOAK=5 $(PYTEST) -n auto tests/integration/coordinator tests/integration/bridge \
+		tests/integration/test_up_large.py
+	@MAINSTAY_SOAK=5 $(PYTEST) tests/integration/test_sessions_bench.py # timed, so by itself
 
 bench: install ## the figures we promise, as JSON
 	@$(BIN)/mainstay bench inventory --machines 500000 --json
@@ -52,8 +54,10 @@ docs: install-dev ## write the generated pages and CHANGELOG.md, render docs/ in
 	@$(BIN)/python tools/reference_pages.py --write && $(BIN)/python tools/changelog.py
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs site
 
-wheel: install-dev ## a wheel and a source archive in dist/
-	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+DIST := dist
+wheel: install-dev ## a source archive, with its changelog, and the wheel of it in dist/
+	@$(BIN)/python tools/changelog.py
+	@$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir $(DIST)
 
 # The first that answers: a docker client is often there without its engine.
 image: ENGINE ?= $(firstword $(foreach each,docker podman buildah,$(shell $(each) version >/dev/null 2>&1 && echo $(each))))

@@ -1,5 +1,6 @@
 """`mainstay up` in a home of its own, as a person starts it, and all that becomes of it."""
 
+import ipaddress
 import json
 import os
 import pty
@@ -8,8 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from running import until
 from tree import BIN
 
 PATIENCE_S: Final = 240.0
+
+LISTEN: Final = "0A"
+"""The state of a socket, in the tables of /proc/net."""
 
 AT_A_TERMINAL: Final = (
     "import fcntl, os, sys, termios\n"
@@ -30,12 +34,15 @@ AT_A_TERMINAL: Final = (
 class Up:
     """One `mainstay up`."""
 
-    def __init__(self, home: Path, *words: str, fleet: int = 120) -> None:
+    def __init__(
+        self, home: Path, *words: str, fleet: int = 120, program: Path = BIN / "mainstay"
+    ) -> None:
         self.home = home
+        self._program = program
         self.log = home.parent / f"{home.name}.log"
         self._env = outside.environment(MAINSTAY_HOME=str(home), NO_COLOR="1", COLUMNS="200")
         self._terminal, its = pty.openpty()
-        command = [BIN / "mainstay", "up", "--free-ports", "--fleet", str(fleet), *words]
+        command = [program, "up", "--free-ports", "--fleet", str(fleet), *words]
         with self.log.open("wb") as written, os.fdopen(its, "rb") as terminal:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", AT_A_TERMINAL, *map(str, command)],
@@ -58,7 +65,7 @@ class Up:
         return False
 
     def run(self, *words: str) -> str:
-        ended = outside.run([BIN / "mainstay", *words], env=self._env)
+        ended = outside.run([self._program, *words], env=self._env)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
@@ -103,9 +110,9 @@ class Up:
 
 
 @contextmanager
-def an_up(home: Path, *words: str, fleet: int = 120) -> Iterator[Up]:
+def an_up(home: Path, *words: str, **more: Any) -> Iterator[Up]:
     """One that is gone when the block is left, whatever happened."""
-    up = Up(home, *words, fleet=fleet)
+    up = Up(home, *words, **more)
     try:
         yield up
     finally:
@@ -143,6 +150,28 @@ def below(pid: int) -> set[int]:
         more = {child for child, parent in parents.items() if parent in more}
         found |= more
     return found
+
+
+def listening(pids: Collection[int]) -> set[str]:
+    """Every HOST:PORT at which these processes take calls."""
+    theirs = {each for pid in pids for each in _open_files(pid)}
+    tables = [Path(f"/proc/net/{name}").read_text().splitlines()[1:] for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table]
+    return {_address(row[1]) for row in rows if row[3] == LISTEN and f"socket:[{row[9]}]" in theirs}
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    with suppress(OSError):  # it, or one of them, has just gone
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            yield str(path.readlink())
+
+
+def _address(told: str) -> str:
+    """As people write it; the kernel writes each word as a number of this machine."""
+    host, _, port = told.partition(":")
+    words = [int(host[at : at + 8], 16) for at in range(0, len(host), 8)]
+    ip = ipaddress.ip_address(b"".join(word.to_bytes(4, sys.byteorder) for word in words))
+    return f"{getattr(ip, 'ipv4_mapped', None) or ip}:{int(port, 16)}"
 
 
 def is_alive(pid: int) -> bool:

@@ -39,9 +39,11 @@ def test_five_minutes_lead_from_a_node_to_a_reason_a_what_if_an_allocation_and_i
         "active",
         "released",
         "h200-sxm-slice   8",
-        ", charges $",
     ):
         assert seen in said
+    charged = re.search(r", charges \$([\d.]+)", said)
+    assert charged is not None
+    assert float(charged[1]) > 0
 
 
 def test_every_command_of_the_readme_is_run() -> None:

@@ -18,7 +18,7 @@ import pytest
 import outside
 from running import until
 from tree import BIN
-from ups import PATIENCE_S, Up, all_gone, an_up, home_below, is_alive
+from ups import PATIENCE_S, Up, all_gone, an_up, home_below, is_alive, listening
 
 STEADY: Final = "[world]\nevery_s = 3600.0\nday_s = 7200.0\n"
 """Demand that stays as it is: whatever is given back then is given back by mistake."""
@@ -68,8 +68,13 @@ def test_everything_comes_up_survives_deaths_and_is_there_again(home: Path) -> N
     (home / "mainstay.toml").write_text(STEADY)
     with an_up(home) as up:
         up.ready()
-        assert "Starting 8 processes" in up.said
+        assert "Starting 7 processes" in up.said
         assert "The first node serves after" in up.said
+
+        # Nobody else on the network can call any of it.
+        heard_at = listening(up.pids())
+        assert up.fact("coordinator")["addresses"]["grpc"] in heard_at
+        assert {at.rpartition(":")[0] for at in heard_at} <= {"127.0.0.1", "::1"}
 
         # Both shards and the coordinator answer over mutual TLS, with the certificate of the home.
         assert {row["id"] for row in up.rows("get", "shards")} == {"shard-a", "shard-b"}
@@ -114,10 +119,9 @@ def _kill_each_and_see_it_again(up: Up, held: str) -> None:
     assert "shard-a has died (-9)" in up.said
     until(lambda: served <= serving(up))
 
-    database, bridge = up.fact("postgres"), up.fact("bridge")["pid"]
-    tenancy = up.fact("api")["pid"]
+    database, tenancy = up.fact("postgres"), up.fact("api")["pid"]
     os.kill(tenancy, signal.SIGKILL)
-    up.again("api", tenancy)
+    tenancy = up.again("api", tenancy)["pid"]
     assert up.fact("postgres") == database
     assert is_alive(database["server_pid"])
 
@@ -129,16 +133,17 @@ def _kill_each_and_see_it_again(up: Up, held: str) -> None:
     assert not is_alive(again["server_pid"])
     assert once_more["addresses"] == database["addresses"]
 
-    assert up.fact("bridge")["pid"] == bridge
+    assert up.fact("api")["pid"] == tenancy
     until(lambda: statuses(up) == {held: "active"})
-    until(lambda: bridge_is_ready(up))
+    until(lambda: is_bridged(up))
 
 
-def bridge_is_ready(up: Up) -> bool:
-    url = f"http://{up.fact('bridge')['addresses']['http']}/readyz"
+def is_bridged(up: Up) -> bool:
+    """Whether tenancy has its session with a shard."""
+    url = f"{up.fact('api')['addresses']['api']}/metrics"
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
-            return bool(answer.status == 200)
+            return b"\nmainstay_bridge_connected 1.0" in answer.read()
     except OSError:
         return False
 

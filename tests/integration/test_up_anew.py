@@ -9,13 +9,15 @@ import psycopg
 import pytest
 
 import outside
+from mainstay.bench.tree_memory import pss_mb
+from mainstay.bench.up import BUDGET, PROMISED_AT
 from mainstay.processes.database import running_at
 from mainstay.tenancy.database.cluster import ELSEWHERE, _named
 from running import until
 from tree import BIN
 from ups import PATIENCE_S, Up, all_gone, an_up, home_below
 
-FLEET: Final = 3_000
+FLEET: Final = PROMISED_AT
 
 
 @pytest.fixture
@@ -50,6 +52,7 @@ def test_reset_forgets_tenants_and_their_database_and_what_is_printed_can_be_tri
         assert all_gone(pids)
     with an_up(home, "--reset", fleet=FLEET) as anew:
         anew.ready()
+        assert sum(pss_mb(anew.process.pid, {anew.process.pid: "all"}).values()) < BUDGET["pss_mb"]
         assert note(home, "select to_regclass('notes')") == [(None,)]
         assert (home / "tenancy" / "credentials.json").read_text() != keys
         assert len(elsewhere(home)) == len(before)

@@ -1,6 +1,7 @@
-"""The wheel holds everything that a process reads beside its code, and is enough for `up`."""
+"""What `make wheel` makes holds everything that a process reads, and is enough for `up`."""
 
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -9,34 +10,60 @@ import pytest
 
 import outside
 from tree import BIN
+from ups import an_up, home_below
+
+pytestmark = pytest.mark.needs("make")
 
 SOURCES: Final = outside.ROOT / "src"
+BESIDE: Final = ("CHANGELOG.md", "LICENSE", "NOTICE", "README.md", "pyproject.toml")
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As the verb makes it, in this very tree, whose set-up is done."""
     folder = tmp_path_factory.mktemp("dist")
-    ended = outside.run(
-        [BIN / "uv", "build", "--quiet", "--wheel", "--no-build-isolation", "--offline",
-         "--python", BIN / "python", "--out-dir", folder]
-    )  # fmt: skip
+    verb = ["make", "-o", "install-dev", "wheel", f"DIST={folder}", f"BIN={BIN}"]
+    ended = outside.run(verb, env=outside.environment(UV_OFFLINE="1"))
     assert ended.returncode == 0, ended.stderr
-    (made,) = folder.glob("*.whl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (made,) = dist.glob("*.whl")
     return made
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mainstay/")}
-    there = {
+def modules() -> set[str]:
+    return {
         str(path.relative_to(SOURCES))
         for path in (SOURCES / "mainstay").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert packed == there
+
+
+def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mainstay/")}
+
+    assert packed == modules()
     assert "mainstay/tenancy/migrations/sql/0001_ground.sql" in packed
 
 
-def test_an_environment_with_the_wheel_alone_comes_to_a_first_node(
+def test_the_source_archive_has_all_of_that_and_its_changelog_and_licence(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    top = archive.name.removesuffix(".tar.gz")
+
+    with tarfile.open(archive) as packed:
+        names = {name.removeprefix(f"{top}/") for name in packed.getnames()}
+        changes = packed.extractfile(f"{top}/CHANGELOG.md")
+        assert changes is not None
+        assert b"\n### Safety\n" in changes.read()
+
+    wanted = {*BESIDE, *(f"src/{name}" for name in modules())}
+    assert wanted - names == set()
+
+
+def test_an_environment_with_the_wheel_alone_comes_to_a_first_node_and_serves_tenants(
     wheel: Path, tmp_path: Path
 ) -> None:
     """What it depends on is taken from here: no source of ours, and none of the scripts."""
@@ -55,13 +82,8 @@ def test_an_environment_with_the_wheel_alone_comes_to_a_first_node(
     where = [str(python), "-c", "import mainstay.processes.up as up; print(up.__file__)"]
     assert outside.run(where, cwd=tmp_path).stdout.startswith(f"{own}/mainstay/")
 
-    ended = outside.run(
-        [fresh / "bin" / "mainstay", "up", "--free-ports", "--fleet", "120", "--no-tenancy",
-         "--once"],
-        cwd=tmp_path,
-        env=outside.environment(MAINSTAY_HOME=str(tmp_path / "home")),
-        timeout_s=720.0,
-    )  # fmt: skip
-
-    assert ended.returncode == 0, ended.stderr
-    assert "The first node serves after" in ended.stdout
+    with home_below(0o755) as home, an_up(home, program=fresh / "bin" / "mainstay") as up:
+        up.ready()
+        assert "The first node serves after" in up.said
+        assert up.rows("alloc", "list") == []
+        assert up.stop() == 0

@@ -34,8 +34,13 @@ APART_S: Final = 1.0
 TRIES: Final = 30
 
 READY: Final = {
-    "api": 1, "bridge": 1, "coordinator": 1, "dashboard": 1, "postgres": 1, "shard": 2, "world": 1,
-}  # fmt: skip
+    "api": 1,
+    "coordinator": 1,
+    "dashboard": 1,
+    "postgres": 1,
+    "shard": 2,
+    "world": 1,
+}
 """Processes that say they are ready, by their kind."""
 
 ALL_SAID: Final = "Ctrl-C stops everything."

@@ -24,6 +24,23 @@ GROUND: Final = (
     Option("bus", str, "URL of a NATS server; without it the database carries events."),
     Option("workflows", str, "temporal://HOST:PORT/NAMESPACE; else the database remembers work."),
 )
+CLUSTER: Final = (
+    Option("shard", str, "With --all: HOST:PORT of a shard to ask for machines, as a bridge does."),
+    Option("cluster_id", str, "With --shard: which cluster tenancy is to it."),
+    Option("cluster_cert", str, "Certificate of that cluster, in PEM."),
+    Option("cluster_key", str, "Its private key, in PEM."),
+    Option("cluster_ca", str, "Whose certificate the shard has, in PEM."),
+    Option(
+        "simulate_machines", bool, "Simulate the agents of its machines.",
+        flags=("--simulate-machines",),
+    ),
+)  # fmt: skip
+AS_BRIDGE: Final = {
+    "cluster_cert": "tls_cert", "cluster_key": "tls_key", "cluster_ca": "tls_ca",
+    "simulate_machines": "simulate",
+}  # fmt: skip
+"""What a bridge that runs alone calls the same; the others have one name."""
+
 PAGES: Final = Option("http", str, "Loopback HOST:PORT for /healthz, /readyz and /metrics.")
 
 
@@ -62,7 +79,7 @@ def init(
     Option("listen", str, "HOST:PORT of the API; port 0 picks a free one."),
     Option("agents", str, "HOST:PORT for node agents, by mutual TLS."),
     Option("simulate", str, "Nodes whose agent is simulated here, with commas between."),
-    Option("shard", str, "With --all: HOST:PORT of a shard to ask for machines, as a bridge does."),
+    *CLUSTER,
     Option("tls_cert", str, "Certificate of the API, in PEM."),
     Option("tls_key", str, "Its private key, in PEM."),
     *GROUND,
@@ -78,7 +95,8 @@ def serve_api(
     from mainstay.config.load import load, read_sources
     from mainstay.processes.api import serve_api as serve
 
-    bridge = load("bridge", BridgeConfig, read_sources(), {"shard": given.pop("shard")}).config
+    asked = {AS_BRIDGE.get(each.name, each.name): given.pop(each.name) for each in CLUSTER}
+    bridge = load("bridge", BridgeConfig, read_sources(), asked).config
     _run(given, lambda config, around: serve(config, around, everything=everything, bridge=bridge))
 
 

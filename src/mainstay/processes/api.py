@@ -44,14 +44,16 @@ async def serve_api(
         at = await stack.enter_async_context(_public(ground, parts))
         agents_at = await stack.enter_async_context(_for_agents(ground, parts, authority))
         background = _background(ground, everything, agents_at, authority)
+        asks: dict[str, str] = {}
         if everything and bridge is not None and bridge.shard:
             url = bridge.agents_url or f"https://{agents_at}"
             made = await stack.enter_async_context(bridging(bridge, ground, url))
             background |= made.parts()
+            asks = {"cluster": bridge.cluster_id, "shard": bridge.shard}
         await stack.enter_async_context(alongside(background))
         scheme = "https" if config.tls_cert else "http"
         addresses = {"api": f"{scheme}://{at}", "agents": f"https://{agents_at}"}
-        facts = {"addresses": addresses, "parts": sorted(background)}
+        facts = {"addresses": addresses, "parts": sorted(background), **asks}
         stack.enter_context(announced(around.home, "api", at.rpartition(":")[2], facts))
         around.say(f"The API is at {addresses['api']}, agents at {addresses['agents']}.")
         around.say(f"Running here: {', '.join(background)}. Ctrl-C stops it.")

@@ -142,7 +142,7 @@ class Running:
         return self._tenancy[1] if self._tenancy else None
 
     def tenants_cluster(self) -> str:
-        """As the bridge that runs here says."""
+        """As who has the bridge here says."""
         return find_tenants(self._home, BridgeConfig().cluster_id)
 
     def _reached(self, url: str, key: str) -> RemoteTenancy:

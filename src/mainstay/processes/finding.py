@@ -17,6 +17,9 @@ SERVER_VARIABLE: Final = "MAINSTAY_SERVER"
 SHARD: Final = "shard"
 API: Final = "api"
 DEFAULT_API: Final = "http://127.0.0.1:8800"
+BRIDGING: Final = ("bridge", API)
+"""Who may hold tenancy's session with a shard."""
+
 COORDINATOR: Final = "coordinator"
 COORDINATOR_VARIABLE: Final = "MAINSTAY_COORDINATOR"
 """A name of its own: who works with shards and a coordinator names both at once."""
@@ -107,9 +110,9 @@ def find_api(where: Where) -> str:
 
 
 def find_tenants(home: Path, otherwise: str) -> str:
-    """Which cluster tenants are to a shard: as the bridge that runs here says, or otherwise."""
-    names = [str(facts["cluster"]) for facts in _told(home, "bridge") if facts.get("cluster")]
-    return names[0] if names else otherwise
+    """Which cluster tenants are to a shard: as who has the bridge here says, or otherwise."""
+    told = (facts for process in BRIDGING for facts in _told(home, process))
+    return next((str(facts["cluster"]) for facts in told if facts.get("cluster")), otherwise)
 
 
 def _context(where: Where) -> tuple[Server, ...]:

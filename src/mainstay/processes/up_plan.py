@@ -24,7 +24,7 @@ USUAL_PORTS: Final[Mapping[str, int]] = {
     "coordinator": 7790, "coordinator-http": 8790,
     "shard-a": 7780, "shard-a-http": 8780,
     "shard-b": 7781, "shard-b-http": 8781,
-    "api": 8800, "agents": 8801, "dashboard": 8700, "bridge-http": 8810, "postgres": 8820,
+    "api": 8800, "agents": 8801, "dashboard": 8700, "postgres": 8820,
 }  # fmt: skip
 """Every port that is used, by what is there. The three of the world follow each other."""
 
@@ -100,11 +100,11 @@ class Stage:
         """Whether the page is at every address of this machine."""
         return self.config.page.rpartition(":")[0] in EVERYWHERE
 
-    def tls(self, file: str) -> tuple[str, ...]:
-        """The three flags of a process."""
+    def tls(self, file: str, kind: str = "tls") -> tuple[str, ...]:
+        """The three flags of a process; `kind` is how they begin."""
         pki = self.home / "pki"
         cert, key, ca = (str(pki / name) for name in (f"{file}.crt", f"{file}.key", "ca.crt"))
-        return ("--tls-cert", cert, "--tls-key", key, "--tls-ca", ca)
+        return (f"--{kind}-cert", cert, f"--{kind}-key", key, f"--{kind}-ca", ca)
 
 
 def parts(stage: Stage) -> tuple[Part, ...]:
@@ -145,22 +145,20 @@ def _parts(stage: Stage) -> Iterator[Part]:
     if config.tenancy:
         yield Part("postgres", ("postgres", "--port", str(stage.ports["postgres"])), is_last=True)
         yield Part("catalogue", ("tenancy", "init", *DATABASE), after=("postgres",), ends=True)
-        yield Part(
-            "tenancy",
-            ("api", "--all", "--simulate", NODES, *DATABASE,
-             "--listen", stage.at("api"), "--agents", stage.at("agents")),
-            after=("catalogue",),
-        )  # fmt: skip
-        yield _bridge(stage)
+        yield _tenancy(stage)
 
 
-def _bridge(stage: Stage) -> Part:
+def _tenancy(stage: Stage) -> Part:
+    """With the bridge in it: it dials the shard again and again, so it does not wait for it."""
+    cluster = (
+        "--shard", stage.at("shard-a"), "--cluster-id", TENANTS,
+        *stage.tls(f"cluster-{TENANTS}", "cluster"), "--simulate-machines",
+    )  # fmt: skip
     return Part(
-        "bridge",
-        ("bridge", "--shard", stage.at("shard-a"), "--cluster-id", TENANTS,
-         "--agents", f"https://{stage.at('agents')}", "--simulate",
-         "--http", stage.at("bridge-http"), *DATABASE, *stage.tls(f"cluster-{TENANTS}")),
-        after=("tenancy", "shard-a"),
+        "tenancy",
+        ("api", "--all", "--simulate", NODES, *DATABASE,
+         "--listen", stage.at("api"), "--agents", stage.at("agents"), *cluster),
+        after=("catalogue",),
     )  # fmt: skip
 
 

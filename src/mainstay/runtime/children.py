@@ -148,7 +148,7 @@ class Children:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for child in reversed(self._all):
+        for child in _backwards(self._all):
             child.stop()
 
     def __iter__(self) -> Iterator[Child]:
@@ -188,6 +188,12 @@ class Children:
         child = Child(name, self.home, log, process)
         self._all.append(child)
         return child
+
+
+def _backwards(children: Sequence[Child]) -> list[Child]:
+    """Who came last goes first; one that was started again has the place of its first start."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(c.name for c in children))}
+    return sorted(children, key=lambda child: places[child.name], reverse=True)
 
 
 def _close(pipe: IO[str]) -> None:

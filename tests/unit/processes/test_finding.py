@@ -14,7 +14,7 @@ from certificates import Authority
 from mainstay.config.load import contexts_file
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.processes.announce import announced
-from mainstay.processes.finding import API, Where, find, find_api
+from mainstay.processes.finding import API, Where, find, find_api, find_tenants
 from mainstay.wire.tls import MutualTls, Plaintext, TlsFlags
 
 
@@ -282,3 +282,10 @@ class TestTheApi:
 
     def test_without_any_sign_it_is_at_the_usual_address(self, tmp_path: Path) -> None:
         assert self.api(tmp_path) == "http://127.0.0.1:8800"
+
+
+@pytest.mark.parametrize("process", ["bridge", "api"])
+def test_who_has_the_bridge_says_which_cluster_tenants_are(tmp_path: Path, process: str) -> None:
+    assert find_tenants(tmp_path, "tenants") == "tenants"
+    with announced(tmp_path, process, "1", {"addresses": {}, "cluster": "web"}):
+        assert find_tenants(tmp_path, "tenants") == "web"

@@ -39,9 +39,10 @@ def test_every_process_that_a_part_waits_for_is_there() -> None:
 
     assert found.keys() == {
         "engine", "world", "coordinator", "shard-a", "shard-b", "dashboard", "postgres",
-        "catalogue", "tenancy", "bridge",
+        "catalogue", "tenancy",
     }  # fmt: skip
     assert all(name in found for part in found.values() for name in part.after)
+    assert sum(not part.ends for part in found.values()) == 7
 
 
 def test_without_tenancy_only_the_fleet_is_started() -> None:
@@ -84,11 +85,21 @@ def test_who_needs_the_database_waits_for_the_one_that_runs() -> None:
     found = by_name()
 
     waiting = {name for name, part in found.items() if after(part.words, "--database")}
-    assert waiting == {"catalogue", "tenancy", "bridge"}
+    assert waiting == {"catalogue", "tenancy"}
     assert {flag for name in waiting for flag in after(found[name].words, "--database")} == {
         "running"
     }
     assert [name for name, part in found.items() if part.is_last] == ["postgres"]
+
+
+def test_tenancy_holds_the_session_of_its_cluster_and_waits_for_no_shard() -> None:
+    tenancy = by_name()["tenancy"]
+
+    assert after(tenancy.words, "--shard") == ["127.0.0.1:7780"]
+    assert after(tenancy.words, "--cluster-id") == ["tenants"]
+    assert after(tenancy.words, "--cluster-cert") == ["home/pki/cluster-tenants.crt"]
+    assert "--simulate-machines" in tenancy.words
+    assert not {*tenancy.after} & SHARDS.keys()
 
 
 def test_no_two_things_share_a_port() -> None:
@@ -112,7 +123,11 @@ def test_every_shard_reaches_every_provider_and_the_coordinator() -> None:
 
 def test_every_process_that_speaks_has_a_certificate() -> None:
     made = {f"{kind}-{name}" if name else kind for kind, name in CERTIFICATES}
-    used = {Path(cert).stem for part in parts(STAGE) for cert in after(part.words, "--tls-cert")}
+    flags = ("--tls-cert", "--cluster-cert")
+    used = {
+        Path(cert).stem
+        for part in parts(STAGE) for flag in flags for cert in after(part.words, flag)
+    }  # fmt: skip
 
     assert used <= made
     assert {"admin", "readonly", "provider-world"} <= made

@@ -11,7 +11,7 @@ from mainstay.processes.up_told import Lines, Progress, Standing
 STARTING = [
     Standing("world", Progress.READY, 1.25),
     Standing("shard-a", Progress.STARTING, 0.5),
-    Standing("bridge", Progress.WAITING),
+    Standing("tenancy", Progress.WAITING),
 ]
 DONE = [Standing(each.name, Progress.READY, 2.0) for each in STARTING]
 
@@ -29,7 +29,7 @@ def test_a_line_is_written_when_a_process_is_ready_and_only_then() -> None:
         "  world        ready after  1.2 s",
         "a word",
         "  shard-a      ready after  2.0 s",
-        "  bridge       ready after  2.0 s",
+        "  tenancy      ready after  2.0 s",
     ]
 
 
@@ -40,7 +40,7 @@ def test_a_terminal_shows_every_process_with_its_state_and_its_seconds() -> None
     assert [line.split() for line in written.getvalue().splitlines()] == [
         ["world", "ready", "1.2", "s"],
         ["shard-a", "starting", "0.5", "s"],
-        ["bridge", "waiting"],
+        ["tenancy", "waiting"],
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import outside
-from mainstay.runtime.children import Children
+from mainstay.runtime.children import Child, Children
 
 SERVER = ["mainstay.bench.list_server", "--machines=100", "--needs=50", "--racks=3"]
 
@@ -72,6 +72,35 @@ def test_a_killed_child_has_ended_at_once_and_leaves_the_others_alone(tmp_path: 
         assert json.loads(two.line())["machines"] == 100
         now, most = two.memory_mb()
         assert 0 < now <= most
+
+
+STANDING = """
+import pathlib, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+print("ready", flush=True)
+signal.sigwait({signal.SIGTERM})
+with pathlib.Path(sys.argv[2]).open("a") as ended:
+    print(sys.argv[1], file=ended)
+"""
+
+
+def test_one_that_was_started_again_still_ends_after_those_that_stand_on_it(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+
+    def begin(children: Children, name: str) -> Child:
+        words = [sys.executable, "-c", STANDING, name, str(ended)]
+        child = children.program(name, words)
+        while "ready" not in child.tail():
+            assert child.is_running
+        return child
+
+    with Children(tmp_path) as children:
+        ground = begin(children, "ground")
+        begin(children, "house")
+        ground.kill()
+        begin(children, "ground")
+
+    assert ended.read_text().split() == ["house", "ground"]
 
 
 PROGRAM = """
