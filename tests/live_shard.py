@@ -99,10 +99,16 @@ def _creating(count: int) -> list[Machine]:
     return [replace(m, assignment=meant) for m in _machines("n", count, State.CREATING)]
 
 
-def a_plan(*, needs: Sequence[Need] | None = None) -> Plan:
+def in_the_west() -> list[Machine]:
+    """Two more machines, in a zone of their own."""
+    profile = a_profile(zone="zone-w")
+    return [a_machine(State.IDLE, id=f"w-{number}", profile=profile) for number in range(2)]
+
+
+def a_plan(*, needs: Sequence[Need] | None = None, more: Sequence[Machine] = ()) -> Plan:
     """What the engine makes of it."""
     inventory = Inventory()
-    for machine in fleet():
+    for machine in (*fleet(), *more):
         source = "cloud" if machine.profile.zone == "zone-b" else "metal"
         inventory.add(machine, now=NOW_S - 60, source=source)
     asked = (plain_need(), gang_need(), short_need()) if needs is None else tuple(needs)
@@ -120,9 +126,13 @@ class FakeShard:
     stopped: str = ""
     set_controls: list[Control] = field(default_factory=list)
     retired: list[tuple[str, str, str]] = field(default_factory=list)
+    connected: Sequence[ClusterId] = (WEB,)
 
     def sessions(self) -> Sequence[SessionFacts]:
-        return [SessionFacts(cluster=WEB, since_s=NOW_S - 100, protocol_version="v1alpha1")]
+        return [
+            SessionFacts(cluster=cluster, since_s=NOW_S - 100, protocol_version="v1alpha1")
+            for cluster in self.connected
+        ]
 
     def providers(self) -> Sequence[ProviderFacts]:
         lost = ProviderFacts(name="metal", health=Health.LOST, why="no route", failures_in_a_row=3)
@@ -174,7 +184,7 @@ class FakeShard:
         """Less than a tenth of a second is over at once, all else lasts for ever."""
         return (lambda: True) if 0 < seconds < 0.1 else None
 
-    def set_control(
+    async def set_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, value: float, reason: str, by: str,
         lasts_s: float,
     ) -> Control:  # fmt: skip
@@ -185,7 +195,7 @@ class FakeShard:
         self.set_controls = [c for c in self.set_controls if c.key != control.key] + [control]
         return control
 
-    def lift_control(
+    async def lift_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, reason: str, by: str
     ) -> Control:
         for control in self.set_controls:
@@ -244,9 +254,11 @@ async def asked(
             yield RemoteShard(channel, name="shard s-0")
 
 
-async def _serve(home: Path, name: str) -> None:
-    shard = a_shard()
+async def _serve(home: Path, name: str, *alone: str) -> None:
+    """What it has alone is a cluster, and a zone."""
+    shard = a_shard(plan=a_plan(more=in_the_west())) if alone else a_shard()
     shard.shard_id = name
+    shard.connected = (WEB, *map(ClusterId, alone))
     async with served(shard) as address:
         facts = {"addresses": {"grpc": address}, "tls": None}
         with announced(home, "shard", name, facts):
@@ -254,12 +266,12 @@ async def _serve(home: Path, name: str) -> None:
 
 
 def main() -> None:
-    asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(_serve(Path(sys.argv[1]), *sys.argv[2:]))
 
 
-def started(home: Path, name: str) -> Born:
+def started(home: Path, name: str, *alone: str) -> Born:
     """A process of its own, for the command line to find, once it can be found."""
-    words = [str(home), name]
+    words = [str(home), name, *alone]
     process = nursery.logged(words, home / f"{name}.log", cwd=home, module="live_shard")
     until(lambda: (home / "run" / f"shard-{name}.json").exists() or process.poll() is not None)
     assert process.poll() is None, (home / f"{name}.log").read_text()

@@ -272,10 +272,11 @@ class World:
         return await self.look()
 
     async def cycles(self, count: int = 1, *, every_s: float = 10.0) -> Looked:
-        """So many looks, one after the other; the sum of what they found."""
+        """So many looks by the clock, one after the other; the sum of what they found."""
         looked = Looked()
         for _ in range(count):
             await asyncio.sleep(every_s)
+            self.reconciler.tick()
             looked += await self.look()
         return looked
 

@@ -1,11 +1,12 @@
 """Sessions without a network: a demand side that notes, streams that are lists, a cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
+
+from typing_extensions import override
 
 from mainstay.model.errors import MainstayError, Rejected
 from mainstay.model.frames import (
@@ -19,12 +20,11 @@ from mainstay.model.frames import (
 from mainstay.model.ids import ClusterId
 from mainstay.model.machine import Machine
 from mainstay.model.need import Need
-from mainstay.model.rollup import raw_of
 from mainstay.runtime.clock import Clock
-from mainstay.shard.demand import Applied
-from mainstay.shard.sessions import Rollups, Session, SessionOptions, Sessions, SessionTools
-from mainstay.wire.needs import RawRollup
-from mainstay.wire.session_server import ReadRollup
+from mainstay.shard.demand import Applied, DemandBook, Verdict
+from mainstay.shard.ports import Journal
+from mainstay.shard.sessions import Session, SessionOptions, Sessions, SessionTools
+from mainstay.wire.session_frames import rollup_frame
 from noticing import NoticingJournal
 from virtual_loop import LoopClock
 
@@ -41,16 +41,20 @@ async def at_once(work: Callable[[], AnswerT]) -> AnswerT:
     return work()
 
 
-@dataclass
-class NotedRollups:
-    """A demand side that believes everything, unless told otherwise."""
+class NotedBook(DemandBook):
+    """Notes what each cluster asks for whenever a roll-up of it was taken in."""
 
-    says: Applied = Applied.ACCEPTED
-    applied: list[tuple[ClusterId, tuple[Need, ...]]] = field(default_factory=list)
+    def __init__(self, clock: Clock, journal: Journal) -> None:
+        super().__init__(clock, journal)
+        self.applied: list[tuple[ClusterId, tuple[Need, ...]]] = []
 
-    def apply(self, cluster: ClusterId, needs: Sequence[Need]) -> Applied:
-        self.applied.append((cluster, tuple(needs)))
-        return self.says
+    @override
+    def take(self, verdict: Verdict) -> Applied | None:
+        applied = super().take(verdict)
+        if applied is not None:
+            cluster = verdict.standing.cluster
+            self.applied.append((cluster, self.of_cluster(cluster)))
+        return applied
 
 
 class Stage:
@@ -59,19 +63,19 @@ class Stage:
     def __init__(
         self,
         *machines: Machine,
-        rollups: Rollups | None = None,
         options: SessionOptions | None = None,
         clock: Clock | None = None,
         aside: object = at_once,
     ) -> None:
         self.machines = list(machines)
         self.journal = NoticingJournal()
-        self.book = NotedRollups()
+        clock = clock or LoopClock()
+        self.book = NotedBook(clock, self.journal)
         self.wakes = 0
         tools = SessionTools(
-            rollups=rollups or self.book,
+            rollups=self.book,
             journal=self.journal,
-            clock=clock or LoopClock(),
+            clock=clock,
             aside=aside,  # type: ignore[arg-type]
             random=Random(7),
             machines_of=self.machines_of,
@@ -136,9 +140,9 @@ async def settle(turns: int = 20) -> None:
         await asyncio.sleep(0)
 
 
-def a_rollup(*needs: Need, cluster: str = "web", nanos: int = 1) -> ReadRollup:
-    """A roll-up as it comes from a stream: nobody has read it."""
-    return lambda: RawRollup(cluster, nanos, tuple(map(raw_of, needs)))
+def a_rollup(*needs: Need, cluster: str = "web", nanos: int = 1) -> bytes:
+    """A roll-up as it comes from a stream, unread. With `nanos` below zero it will be refused."""
+    return rollup_frame(ClusterId(cluster), needs, timestamp_nanos=nanos)
 
 
 class Hands:

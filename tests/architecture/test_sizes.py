@@ -4,6 +4,7 @@ Reads source as text, imports nothing of ours. Branches are held by ruff (C901).
 """
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,6 +19,12 @@ PARAMETERS = "parameters"
 COLUMNS = "columns"
 
 LIMITS: Final = {FUNCTION_LINES: 70, MODULE_LINES: 400, PARAMETERS: 6, COLUMNS: 100}
+
+PAGE_LINES: Final = 190
+"""What a file may have that is to be read like a page."""
+
+READ_AS_PAGES: Final = ROOT / "docs/explanation/shard.md"
+"""Where the files stand that a cycle passes through, each first in a line of a numbered list."""
 
 EXEMPT: Final = ("src/mainstay/engine/compiled.py", "src/mainstay/wire/pb/")
 """Compiled kernels and generated code."""
@@ -105,6 +112,28 @@ def test_every_function_and_module_is_within_its_limits() -> None:
 
     assert len(measured) > 20
     assert faults(measured, EXCEPTIONS) == []
+
+
+def files_of_a_cycle(page: str) -> list[str]:
+    """The paths of the modules with which the lines of its numbered list begin."""
+    names = re.findall(r"^\d+\. `([\w.]+)`", page, flags=re.MULTILINE)
+    return [f"src/{name.replace('.', '/')}.py" for name in names]
+
+
+def test_each_of_the_eight_files_of_a_cycle_reads_like_a_page() -> None:
+    lines = {
+        path: len((ROOT / path).read_text().splitlines())
+        for path in files_of_a_cycle(READ_AS_PAGES.read_text())
+    }
+
+    assert len(lines) == 8
+    assert {path: count for path, count in lines.items() if count > PAGE_LINES} == {}
+
+
+def test_only_the_first_module_of_a_numbered_line_is_a_file_of_a_cycle() -> None:
+    page = "See `a`.\n\n1. `m.shard`: one (`m.b`).\n   `m.c`\n2. `m.shard.cycle`: two\n- `m.d`\n"
+
+    assert files_of_a_cycle(page) == ["src/m/shard.py", "src/m/shard/cycle.py"]
 
 
 def measure(source: str) -> dict[tuple[str, str], int]:

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,16 +16,19 @@ import pytest
 from builders import a_machine, a_need, a_need_profile, a_profile
 from certificates import Authority
 from mainstay.engine.hints import Confidence, Hint
+from mainstay.model.assignment import NeedRef
 from mainstay.model.errors import Unavailable
 from mainstay.model.frames import Hello
 from mainstay.model.ids import ClusterId
 from mainstay.model.machine import Machine
-from mainstay.model.need import Operator, Requirement
+from mainstay.model.need import Need, Operator, Requirement
+from mainstay.model.rollup import accept
 from mainstay.model.state import State
 from mainstay.runtime.clock import SystemClock
 from mainstay.session.client import ClientTools, Dial, SessionClient
 from mainstay.session.reconnect import ReconnectOptions
 from mainstay.shard.events import Event
+from mainstay.shard.quarantine import judge
 from mainstay.shard.sessions import NoSession, SessionOptions
 from mainstay.wire.pb.bigfleet.v1alpha1 import shard_pb2 as pb
 from mainstay.wire.session_client import SessionStream, dial, streaming
@@ -70,12 +74,16 @@ class Lab:
 
     @asynccontextmanager
     async def client(
-        self, cluster: str = "web", over: Over | None = None, address: str = ""
+        self,
+        cluster: str = "web",
+        over: Over | None = None,
+        address: str = "",
+        every_s: float = 0.5,
     ) -> AsyncIterator[SessionClient]:
         """A client of ours that runs inside the block."""
         client = SessionClient(
             cluster, address or self.address, over or self.over, self.hands,
-            tools=ClientTools(reconnect=QUICKLY, rollup_every_s=0.5),
+            tools=ClientTools(reconnect=QUICKLY, rollup_every_s=every_s),
         )  # fmt: skip
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(client.run())
@@ -421,28 +429,80 @@ class TestIdentity:
         in_lab(scenario, over=tls(authority, SHARD, name="shard"))
 
 
+def gangs(count: int) -> list[Need]:
+    return [a_need(group=f"gang-{number}") for number in range(count)]
+
+
+def acknowledged(client: SessionClient, rollups: int) -> bool:
+    return client.facts().rollups_acknowledged == rollups
+
+
+def ref_of(need: Need) -> NeedRef:
+    return NeedRef(need.cluster, need.profile.fingerprint, need.group)
+
+
 class TestUnderLoad:
     def test_a_huge_rollup_never_delays_a_bootstrap_answer(self) -> None:
-        """While it is read, which here takes until the answer has come."""
+        """While it is read and judged, which here takes until the answer has come: the first of a
+        cluster, one that changes it, and one that says the same anew."""
 
         async def scenario() -> None:
             answered = asyncio.Event()
 
             async def slowly(work: Callable[[], object]) -> object:
+                judged = await asyncio.to_thread(work)
                 await answered.wait()
-                return await asyncio.to_thread(work)
+                return judged
 
-            rows = [a_need(group=f"gang-{number}") for number in range(20_000)]
-            async with lab(stage=a_stage(aside=slowly)) as at, at.client() as client:
-                client.set_needs(rows)
-                await until(lambda: client.facts().rollups_sent > 0)
-                assert await at.sessions.bootstrap(WEB, (), timeout_s=20) == BLOB
-                assert at.stage.book.applied == []
-                answered.set()
-                await until(lambda: len(at.stage.book.applied) > 0)
-                assert len(at.stage.book.applied[0][1]) == 20_000
+            async with lab(stage=a_stage(aside=slowly)) as at, at.client(every_s=600) as client:
+                book = at.stage.book
+
+                async def told(rows: Sequence[Need]) -> None:
+                    taken, before = len(book.applied), book.of_cluster(WEB)
+                    answered.clear()
+                    client.set_needs(rows)
+                    await until(lambda: client.facts().rollups_sent > taken, seconds=60)
+                    assert await at.sessions.bootstrap(WEB, (), timeout_s=20) == BLOB
+                    assert book.of_cluster(WEB) is before
+                    assert len(book.applied) == taken
+                    answered.set()
+                    await until(lambda: len(book.applied) > taken, seconds=60)
+                    assert len(book.of_cluster(WEB)) == len(rows)
+
+                for count in (10_000, 10_001, 10_001):
+                    await told(gangs(count))
 
         asyncio.run(scenario())
+
+    def test_nothing_that_grows_with_a_rollup_is_done_on_the_loop(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is read, judged, and compared row by row in threads of others."""
+        threads: dict[str, set[str]] = {}
+
+        def noted(name: str, work: Callable[..., object]) -> Callable[..., object]:
+            def working(*given: object, **named: object) -> object:
+                threads.setdefault(name, set()).add(threading.current_thread().name)
+                return work(*given, **named)
+
+            return working
+
+        monkeypatch.setattr("mainstay.shard.sessions.accept", noted("read", accept))
+        monkeypatch.setattr("mainstay.shard.demand.judge", noted("judged", judge))
+        monkeypatch.setattr(Need, "__eq__", noted("compared", Need.__eq__))
+        monkeypatch.setattr(Need, "ref", property(noted("looked up", ref_of)))
+
+        async def scenario(at: Lab) -> None:
+            async with at.client(every_s=600) as client:
+                for number, count in enumerate((200, 200, 300, 1), start=1):
+                    client.set_needs(gangs(count))
+                    await until(partial(acknowledged, client, number))
+                assert len(at.stage.book.of_cluster(WEB)) == 300
+                assert at.stage.book.held.keys() == {WEB}
+
+        in_lab(scenario)
+        assert threads.keys() == {"read", "judged", "compared", "looked up"}
+        assert threading.main_thread().name not in set().union(*threads.values())
 
     def test_a_slow_reader_is_cut_off_and_delays_no_other(self) -> None:
         options = SessionOptions(slow_reader_s=1.0)
@@ -598,7 +658,7 @@ def on(channel: grpc.aio.Channel) -> Dial:
 
 
 HERD_PATIENCE_S = 150.0
-"""Half a minute is the promise, and the log tells what it took; a busy machine is no failure."""
+"""A busy machine is no failure here; test_sessions_bench holds the promise of half a minute."""
 
 
 class TestHerd:

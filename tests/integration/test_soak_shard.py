@@ -12,7 +12,7 @@ from mainstay.runtime.children import Children
 from mainstay.runtime.clock import SystemClock
 
 SHORT = SoakSpec(
-    machines=2_000, clusters=5, demand=20, kills=3, seed=5,
+    machines=2_000, clusters=5, demand=20, kills=2, held_kills=2, seed=5,
     cycle_interval_s=0.25, step_s=0.5, longest_life_s=3.0,
     decides_s=3 * DECIDES_S,  # others use this machine too
 )  # fmt: skip
@@ -33,7 +33,9 @@ def test_at_full_size_a_start_is_judged_by_what_is_promised() -> None:
 
 
 def test_a_start_that_takes_longer_breaks_the_soak(tmp_path: Path) -> None:
-    impatient = dataclasses.replace(SHORT, machines=200, clusters=1, kills=0, decides_s=0.0)
+    impatient = dataclasses.replace(
+        SHORT, machines=200, clusters=1, kills=0, held_kills=0, decides_s=0.0
+    )
 
     with Children(tmp_path) as children:
         soaked = asyncio.run(soak(impatient, children, SystemClock(), lambda _: None))
@@ -42,9 +44,14 @@ def test_a_start_that_takes_longer_breaks_the_soak(tmp_path: Path) -> None:
 
 
 def test_every_life_has_an_epoch_of_its_own_and_comes_to_a_decision(soaked: Soaked) -> None:
-    assert soaked.kills == SHORT.kills + soaked.killed_early
-    assert len(soaked.starts_s) == SHORT.kills + 1
+    kills = SHORT.kills + SHORT.held_kills
+    assert soaked.kills == kills + soaked.killed_early
+    assert len(soaked.starts_s) == kills + 1
     assert soaked.epoch >= len(soaked.starts_s)
+
+
+def test_while_all_ask_for_the_same_nothing_is_taken_from_anybody(soaked: Soaked) -> None:
+    assert soaked.held_drains == 0 < soaked.drains
 
 
 def test_there_was_something_to_break(soaked: Soaked) -> None:

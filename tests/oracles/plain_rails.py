@@ -9,7 +9,7 @@ from mainstay.model.ids import ClusterId
 from mainstay.model.profile import Profile
 from mainstay.model.resources import Resources
 from mainstay.model.state import State
-from mainstay.shard.rails import Restrictions, Stance
+from mainstay.shard.restrictions import Restrictions, Stance
 
 ACQUIRING = {ActionKind.BOOTSTRAP, ActionKind.PROVISION}
 RELEASING = {ActionKind.RECLAIM, ActionKind.DELETE}

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstay.model.ids import ClusterId
-from mainstay.shard.rails import NO_LIMITS, Limits, Restrictions, Stance, admit
+from mainstay.shard.rails import admit
+from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
 from mainstay.shard.sharing import GROUPS, shares
 from oracles.plain_rails import reasons
 from outside import examples

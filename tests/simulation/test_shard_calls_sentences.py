@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -16,12 +17,18 @@ from mainstay.model.calls import (
     Mutation,
 )
 from mainstay.model.errors import Fenced, MainstayError, NotSupported, Rejected, Unavailable
-from mainstay.model.frames import BootstrapAnswer, BootstrapAsked, ReclaimTold, ShardFrame
+from mainstay.model.frames import (
+    BootstrapAnswer,
+    BootstrapAsked,
+    NodeState,
+    ReclaimTold,
+    ShardFrame,
+)
 from mainstay.model.state import State
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.outcomes import Outcome
 from mainstay.shard.talk.session import Session
-from meddled_links import audited, line, meddled_lines, only, outcomes, quick
+from meddled_links import NotedLines, audited, line, meddled_lines, only, outcomes, quick
 from virtual_loop import LoopClock, run
 from whole_shard import Cluster, Whole, running, sims
 
@@ -67,7 +74,7 @@ class TestCalls:
                     if kind is DrainRequest:
                         web.ask_for(1)
                         await asyncio.sleep(30)
-                    link = line(whole)
+                    link, lines = line(whole), audited(whole)
                     link.refuses = only(kind, Unavailable("no route to it"))
                     before = len(link.tried)
                     web.ask_for(0 if kind is DrainRequest else 1)
@@ -77,6 +84,7 @@ class TestCalls:
                     await asyncio.sleep(6)
                     failed = whole.journal.of(Event.MACHINE_FAILED)
                     assert failed == [Outcome.PROVIDER_ERROR.value]
+                    assert_last_error(kind, web, lines)
                     tried = link.tried[before:]
                     assert len(tried) > 5
                     assert DEADLINE_S - 6 < tried[-1].at_s - tried[0].at_s <= DEADLINE_S
@@ -92,7 +100,7 @@ class TestCalls:
                 running(tmp_path, providers, hold_on_demand_s=100) as whole,
                 whole.cluster() as web,
             ):
-                link = line(whole)
+                link, lines = line(whole), audited(whole)
                 link.refuses = only(DeleteRequest, Unavailable("no route to it"))
                 web.ask_for(1)
                 await asyncio.sleep(30)
@@ -106,6 +114,7 @@ class TestCalls:
                 await asyncio.sleep(5.5)
                 failed = whole.journal.of(Event.MACHINE_FAILED)
                 assert failed == [Outcome.PROVIDER_ERROR.value]
+                assert_last_error(DeleteRequest, web, lines)
                 assert outcomes(whole, Outcome.PROVIDER_ERROR, "delete") == 1
                 fences = [each.fence for each in link.attempts(DeleteRequest)]
                 assert len(fences) > 5
@@ -139,6 +148,18 @@ class TestCalls:
                     assert outcomes(whole, Outcome.PROVIDER_ERROR, name) == asked
 
         run(scenario())
+
+
+def assert_last_error(kind: type[Mutation], web: Cluster, lines: NotedLines) -> None:
+    """The cluster whose machine it is hears what was said; of one that is nobody's, the log."""
+    if kind in {ConfigureRequest, DrainRequest}:
+        (said,) = [each.last_error for each in web.line.heard(NodeState) if each.last_error]
+    else:
+        failed = [each for each in lines.contents if each.get("event") == "machine_failed"]
+        (facts,) = [each["facts"] for each in failed]
+        assert isinstance(facts, Mapping)
+        said = facts["why"]
+    assert said.endswith("no route to it")
 
 
 class TestTheDeadline:
@@ -320,10 +341,10 @@ class TestDrains:
                     order: list[tuple[str, str]] = []
                     say = Session.say
 
-                    def noted(session: Session, frame: ShardFrame) -> None:
-                        say(session, frame)
+                    def noted(session: Session, frame: ShardFrame) -> bool:
                         if isinstance(frame, ReclaimTold):
                             order.append(("told", frame.nodes[0]))
+                        return say(session, frame)
 
                     def asked(request: Mutation) -> None:
                         order.append(("asked", request.machine))
@@ -334,6 +355,7 @@ class TestDrains:
                     await asyncio.sleep(30)
                     assert order == [("told", machine.id), ("asked", machine.id)]
                     assert len(web.reclaims) == 1
+                    assert whole.journal.of(Event.EVICTION_SKIPPED) == []
 
         run(scenario())
 

@@ -82,7 +82,7 @@ class TestWhen:
                     def asked_meanwhile(hints: tuple[Hint, ...]) -> None:
                         object.__setattr__(parts, "publish", publish)
                         publish(hints)
-                        parts.demand.apply(WEB, needs(3))
+                        parts.demand.take(parts.demand.standing(WEB).verdict(needs(3)))
                         whole.assembled.shard.demanded()
 
                     object.__setattr__(parts, "publish", asked_meanwhile)

@@ -1,6 +1,7 @@
 """Roll-ups that a whole shard does not believe at once, or refuses: at the boundaries."""
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -13,8 +14,7 @@ from mainstay.model.state import State
 from mainstay.model.views import ClusterQuery, ClusterRow, NeedQuery
 from mainstay.shard.answers.view import ShardView
 from mainstay.shard.events import Event
-from mainstay.wire.needs import RawRollup
-from talking import at_once
+from talking import a_rollup, at_once
 from virtual_loop import run
 from whole_shard import UNIT_MILLI, WEB, Cluster, Whole, a_provider, needs, running, sims
 
@@ -103,7 +103,7 @@ class TestRows:
                     asked = Asked(whole, web)
                     assert await asked.says(rows(20)) == 20
                     assert await asked.says([]) == 20
-                    web.line.session.rolled_up(lambda: RawRollup(WEB, -1, ()))
+                    web.line.session.rolled_up(a_rollup(nanos=-1))
                     assert len(await believed(whole)) == 20
                     assert await asked.says([]) == 20
                     assert await asked.says([]) == 0
@@ -127,6 +127,26 @@ class TestAmounts:
                         found.append(amounts)
                     assert found == ([{2_000}] * 2 + [{milli}] if held else [{milli}] * 3)
                     assert whole.journal.of(Event.ROLLUP_HELD) == ["amounts"] * 2 * held
+
+        run(scenario())
+
+    @pytest.mark.parametrize(("milli", "held"), [(200, False), (199, True), (0, True)])
+    def test_so_are_rows_that_lose_one_of_their_quantities(
+        self, tmp_path: Path, milli: int, held: bool
+    ) -> None:
+        def asked(milli: int) -> list[Need]:
+            amounts = {"cpu": milli, "memory": 1_000}
+            return [dataclasses.replace(row, aggregate=amounts) for row in rows(10)]
+
+        async def scenario() -> None:
+            async with sims(a_provider(slots=0, idle=2)) as providers:
+                async with running(tmp_path, providers) as whole, whole.cluster() as web:
+                    await Asked(whole, web).says(asked(2_000))
+                    found = []
+                    for _ in range(3):
+                        web.roll_up(asked(milli))
+                        found.append({need.aggregate["cpu"] for need in await believed(whole)})
+                    assert found == ([{2_000}] * 2 + [{milli}] if held else [{milli}] * 3)
 
         run(scenario())
 
@@ -187,7 +207,7 @@ def test_a_refused_roll_up_opens_no_gate_triggers_no_cycle_and_is_not_acknowledg
             async with running(tmp_path, providers) as whole, whole.cluster() as web:
                 await asyncio.sleep(TICK_S + 1)
                 before = len(whole.cycles)
-                web.line.session.rolled_up(lambda: RawRollup(WEB, -1, ()))
+                web.line.session.rolled_up(a_rollup(nanos=-1))
                 await asyncio.sleep(AT_ONCE_S)
                 assert len(whole.cycles) == before
                 await asyncio.sleep(5 * TICK_S)
@@ -209,7 +229,7 @@ def test_a_refused_roll_up_leaves_the_demand_that_was_believed_last(tmp_path: Pa
         async with sims(a_provider(slots=0, idle=1)) as providers:
             async with running(tmp_path, providers) as whole, whole.cluster() as web:
                 await Asked(whole, web).says(rows(5))
-                web.line.session.rolled_up(lambda: RawRollup(WEB, -1, ()))
+                web.line.session.rolled_up(a_rollup(nanos=-1))
                 await asyncio.sleep(2 * TICK_S)
                 view = ShardView(whole.assembled.live, at_once)
                 found = await view.needs(NeedQuery(cluster=WEB))

@@ -21,11 +21,20 @@ from mainstay.model.views import ShortfallQuery
 from mainstay.providers.sim.latency import INSTANT
 from mainstay.providers.sim.spec import SimSpec
 from mainstay.shard.answers.view import ShardControls, ShardView
+from mainstay.shard.events import Event
 from mainstay.shard.outcomes import Disposition
 from shard_over_sim import OFFER
 from talking import at_once
 from virtual_loop import run
-from whole_shard import UNIT_MILLI, Cluster, Whole, a_provider, running, sims
+from whole_shard import (
+    UNIT_MILLI,
+    Cluster,
+    SettableClock,
+    Whole,
+    a_provider,
+    running,
+    sims,
+)
 
 TICK_S: Final = 10.0
 AT_ONCE_S: Final = 0.9
@@ -376,5 +385,31 @@ class TestLiveControls:
                     assert len(told(web)) == 2 + 1
                     await asyncio.sleep(TICK_S)
                     assert len(told(web)) == 2 + 1 + 4
+
+        run(scenario())
+
+    @pytest.mark.parametrize("set_by_s", [0.0, -25.0])
+    def test_one_that_has_ended_is_told_once_and_comes_back_in_no_later_life(
+        self, tmp_path: Path, set_by_s: float
+    ) -> None:
+        """Also where the clock is set back to when it was in force."""
+
+        async def scenario() -> None:
+            clock, ended = SettableClock(), list[str]()
+            async with sims(an_instant_provider(idle=2)) as providers:
+                async with running(tmp_path, providers, clock) as whole:
+                    controls = ShardControls(whole.assembled.live)
+                    await controls.set_control(control("pause", for_s=20))
+                    await asyncio.sleep(30)
+                    ended += whole.journal.of(Event.CONTROL_ENDED)
+                clock.set_by_s = set_by_s
+                for machines in (1, 2):
+                    async with running(tmp_path, providers, clock) as whole:
+                        async with whole.cluster() as web:
+                            web.ask_for(machines)
+                            await asyncio.sleep(14)
+                            assert len(whole.machines(State.CONFIGURED)) == machines
+                        ended += whole.journal.of(Event.CONTROL_ENDED)
+            assert ended == ["pause"]
 
         run(scenario())

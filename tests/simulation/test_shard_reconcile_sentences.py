@@ -31,7 +31,7 @@ WEST: Final = a_provider(slots=8, name="west", seed=2, zone="west-1")
 """Dearer than what is idle in the east."""
 
 FULL: Final = {"full_list_every": 1, "full_list_every_declared": 1}
-"""Every list is a full one."""
+"""The list of every tick is a full one."""
 
 KINDS: Final = pytest.mark.parametrize(
     "settings", [pytest.param(FULL, id="full"), pytest.param({}, id="incremental")]
@@ -193,7 +193,7 @@ class TestWhatIsGone:
 
         run(scenario())
 
-    def test_a_peer_without_tombstones_is_listed_in_full_every_thirtieth_time(
+    def test_a_peer_without_tombstones_is_listed_in_full_every_thirtieth_cycle(
         self, tmp_path: Path
     ) -> None:
         """And only then it shows that something is gone."""
@@ -215,6 +215,28 @@ class TestWhatIsGone:
 
         run(scenario())
 
+    @pytest.mark.parametrize("declared", [Capabilities(incremental=True), None])
+    def test_however_often_a_step_under_way_has_us_look_a_full_list_comes_with_the_thirtieth_cycle(
+        self, tmp_path: Path, declared: Capabilities | None
+    ) -> None:
+        """Whether the provider names what is gone or not, a machine that is Creating throughout
+        costs a list of changes each second, and no full one.
+        """
+
+        async def scenario() -> None:
+            settings = {"full_list_every_declared": 30, "decision_audit_every": 0}
+            async with sims(EAST) as providers, running(tmp_path, providers, **settings) as whole:
+                east = line(whole, "east")
+                east.declares = declared
+                await asyncio.sleep(1)
+                await providers["east"].invent(whole.machines()[0].id, State.CREATING)
+                await asyncio.sleep(1_004)
+                assert len(whole.machines(State.CREATING)) == 1
+                assert len(east.lists) > 900
+                assert len(east.full_lists()) == 4
+
+        run(scenario())
+
     def test_one_that_says_what_is_gone_is_listed_in_full_every_hour(self, tmp_path: Path) -> None:
         async def scenario() -> None:
             settings = {"decision_audit_every": 0}
@@ -226,9 +248,12 @@ class TestWhatIsGone:
 
     @pytest.mark.parametrize(
         ("machines", "missing", "held"),
-        [(40, 9, False), (40, 10, True), (100, 10, True), (101, 10, False)],
-    )
-    def test_a_list_that_misses_ten_and_a_tenth_is_held_until_it_repeats(
+        [
+            (40, 9, False), (40, 10, True), (100, 10, True), (101, 10, False),
+            (9, 9, True), (5, 5, True), (3, 2, True), (1, 1, True), (3, 1, False), (5, 2, False),
+        ],
+    )  # fmt: skip
+    def test_a_list_that_misses_a_large_share_is_held_until_it_repeats(
         self, tmp_path: Path, machines: int, missing: int, held: bool
     ) -> None:
         async def scenario() -> None:
@@ -418,9 +443,10 @@ class TestWhatIsTakenIn:
 
         async def scenario() -> None:
             async with sims(EAST) as providers:
-                async with running(tmp_path, providers, **FULL) as whole, whole.cluster() as web:
-                    await asyncio.sleep(15)
+                async with running(tmp_path, providers) as whole, whole.cluster() as web:
                     east = line(whole, "east")
+                    east.declares = Capabilities()
+                    await asyncio.sleep(15)
                     east.travel_s = {machine.id: 8.0 for machine in whole.machines()}
                     web.ask_for(1)
                     await asyncio.sleep(7.5)
@@ -467,7 +493,8 @@ class TestDoubtedLists:
     ) -> None:
         async def scenario() -> None:
             async with sims(quick(idle=40, name="east")) as providers:
-                async with running(tmp_path, providers, **FULL) as whole, whole.cluster() as web:
+                async with running(tmp_path, providers) as whole, whole.cluster() as web:
+                    line(whole, "east").declares = Capabilities()
                     web.ask_for(20)
                     await asyncio.sleep(60)
                     assert len(whole.machines(State.CONFIGURED)) == 20
@@ -483,6 +510,28 @@ class TestDoubtedLists:
                         await asyncio.sleep(0.05)
                     assert whole.journal.of(Event.LIST_HELD)
                     assert not whole.journal.of(Event.MACHINE_REMOVED)
+
+        run(scenario())
+
+    @pytest.mark.parametrize("serving", [1, 2, 9])
+    def test_a_few_that_serve_are_neither_replaced_nor_drained_for_one_empty_list(
+        self, tmp_path: Path, serving: int
+    ) -> None:
+        async def scenario() -> None:
+            providers = sims(quick(idle=serving, name="east"), quick(slots=9, name="west"))
+            async with providers as both, running(tmp_path, both, **FULL) as whole:
+                async with whole.cluster() as web:
+                    web.ask_for(serving)
+                    await asyncio.sleep(65)
+                    before = whole.machines(State.CONFIGURED)
+                    assert sources(whole, State.CONFIGURED) == ["east"] * serving
+                    east, sent, told = line(whole, "east"), whole.sent(), len(web.line.said)
+                    once = len(east.lists) + 1
+                    east.reports = lambda each: None if len(east.lists) == once else each
+                    await asyncio.sleep(400)
+                    assert whole.journal.of(Event.LIST_HELD) == ["east"]
+                    assert whole.machines(State.CONFIGURED) == before
+                    assert (whole.sent(), len(web.line.said)) == (sent, told)
 
         run(scenario())
 

@@ -110,7 +110,7 @@ def test_a_live_control_holds_after_a_restart(tmp_path: Path) -> None:
         async with sims(a_provider(slots=0, idle=4)) as providers:
             async with running(tmp_path, providers) as whole:
                 await asyncio.sleep(12)
-                whole.assembled.live.set_control(
+                await whole.assembled.live.set_control(
                     ControlKind.PAUSE, cluster=WEB, value=0, reason="a test", by="me", lasts_s=500
                 )
             async with running(tmp_path, providers) as whole, whole.cluster() as web:
@@ -154,7 +154,7 @@ def test_a_limit_of_actions_does_not_starve_releases(tmp_path: Path) -> None:
         ):
             batch.ask_for(3)
             await asyncio.sleep(60)
-            whole.assembled.live.set_control(
+            await whole.assembled.live.set_control(
                 ControlKind.ACTION_LIMIT, cluster=None, value=1, reason="slow", by="me", lasts_s=900
             )
             web.ask_for(300)

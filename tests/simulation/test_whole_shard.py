@@ -170,7 +170,7 @@ def test_a_live_control_restricts_one_cluster_and_ends_by_itself(tmp_path: Path)
             whole.cluster() as web,
             whole.cluster("batch") as batch,
         ):
-            whole.assembled.live.set_control(
+            await whole.assembled.live.set_control(
                 ControlKind.PAUSE, cluster=WEB, value=0, reason="a test", by="me", lasts_s=1000
             )
             web.ask_for(2)

@@ -1,6 +1,7 @@
 """A whole shard where two things happen at once, and where what should not fail does."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mainstay.shard.executor import ExecutorOptions
 from mainstay.shard.lists.intake import IntakeOptions
 from mainstay.shard.lists.looked import Looked
 from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.shard.thought import Thought
 from virtual_loop import LoopClock, run
 from whole_shard import WEB, Cluster, Whole, a_provider, running, sims
 
@@ -26,8 +28,8 @@ CONTROLS = pytest.mark.parametrize(
 )
 
 
-def hold_back(whole: Whole, kind: ControlKind) -> None:
-    whole.assembled.live.set_control(
+async def hold_back(whole: Whole, kind: ControlKind) -> None:
+    await whole.assembled.live.set_control(
         kind, cluster=None, value=0, reason="a test", by="me", lasts_s=1000
     )
 
@@ -62,7 +64,7 @@ def test_what_waits_when_a_control_comes_is_not_begun(
                 waiting = sum(whole.assembled.live.executor.depth.values())
                 assert waiting == 2
 
-                hold_back(whole, kind)
+                await hold_back(whole, kind)
                 await asyncio.sleep(7)
 
                 assert whole.sent() == 1
@@ -84,7 +86,7 @@ def test_what_waits_for_its_cluster_when_a_control_comes_goes_no_further(
                 await keep_busy(web, machines=6)
                 assert len(whole.machines(State.CONFIGURING)) == 6
 
-                hold_back(whole, kind)
+                await hold_back(whole, kind)
                 answer_all(web)
                 await asyncio.sleep(0.01)
 
@@ -102,14 +104,13 @@ def test_a_control_that_comes_while_a_plan_is_made_holds_that_plan_back(tmp_path
         async with sims(a_provider(slots=4, idle=4)) as providers:
             async with running(tmp_path, providers) as whole, whole.cluster() as web:
                 await asyncio.sleep(12)
-                publish = whole.assembled.sessions.publish
                 parts = whole.assembled.shard._parts
 
-                def paused_meanwhile(hints: object) -> None:
-                    publish(())
-                    hold_back(whole, ControlKind.PAUSE)
+                async def paused_meanwhile(work: Callable[[], Thought]) -> Thought:
+                    await hold_back(whole, ControlKind.PAUSE)
+                    return work()
 
-                object.__setattr__(parts, "publish", paused_meanwhile)
+                object.__setattr__(parts, "aside", paused_meanwhile)
                 web.ask_for(6)
                 await asyncio.sleep(0.1)
 

@@ -24,7 +24,8 @@ def soak() -> None:
     Option("machines", int, "At two providers together.", 100_000, least=200),
     Option("clusters", int, "How many clusters.", 50, least=1),
     Option("demand", int, "Machines that each of them asks for, on average.", 60, least=1),
-    Option("kills", int, "How often the shard is killed.", 20, least=0),
+    Option("kills", int, "How often the shard is killed while demand changes.", 20, least=0),
+    Option("held_kills", int, "And how often before, while it stays as it is.", 4, least=0),
     Option("seed", int, "The same seed, the same demand and the same moments.", 1, least=0),
     Option("one_line", bool, "On one line, for machines.", False, flags=("--json",)),
 )
@@ -43,7 +44,7 @@ def shard(**given: Any) -> int:
     spec = SoakSpec(**given)
 
     with (
-        progress(spec.kills) as shown,
+        progress(spec.held_kills + spec.kills) as shown,
         tempfile.TemporaryDirectory(prefix="mainstay-soak-") as folder,
         Children(Path(folder)) as children,
     ):

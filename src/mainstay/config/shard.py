@@ -119,7 +119,9 @@ class ShardConfig:
     """
 
     full_list_every: int = 30
-    """Cycles between full lists of a provider whose lists of changes do not tell removals."""
+    """Cycles by the clock (`cycle_interval_s`) between full lists of a provider whose lists of
+    changes do not tell removals.
+    """
 
     full_list_every_declared: int = 360
     """The same for one that declares that they do: what a bad line has swallowed comes back."""
@@ -133,7 +135,8 @@ class ShardConfig:
     """A full list that misses this share of a provider's machines or more must repeat itself."""
 
     list_missing_min: int = 10
-    """Fewer missing machines than this are always believed."""
+    """If it misses at least so many; in any case one must that misses all, or half and two or more.
+    """
 
     list_missing_confirm_s: float = 10.0
     """What a list misses is believed on the word of one that is asked for so much later."""
@@ -174,7 +177,9 @@ class ShardConfig:
     """Demand of fewer rows is never held."""
 
     quarantine_keep_fraction: float = 0.1
-    """Held is a roll-up that keeps less than this share of what was asked before."""
+    """Held is a roll-up that keeps less than this share of the rows before it, of all they asked
+    for or, where the rows are the same, of a resource that `quarantine_rows_min` of them asked for.
+    """
 
     quarantine_confirmations: int = 3
     """So many such roll-ups in a row are believed."""

@@ -35,15 +35,13 @@ class NeedsTable:
     def replace(self, cluster: ClusterId, needs: Iterable[Need]) -> bool:
         """Put `needs` in the place of all the cluster asked for; whether anything changed.
 
-        All or nothing: a row of another cluster refuses the whole roll-up. A need that was there
-        before keeps its first arrival, so that telling the same again changes nothing.
+        All or nothing, as `replaced` has it.
         """
-        arrivals = {need.ref: need.arrival_nanos for need in self.of_cluster(cluster)}
-        rows = tuple(_since(need, arrivals.get(need.ref, 0)) for need in needs)
-        for position, need in enumerate(rows):
-            if need.cluster != cluster:
-                raise Rejected(f"row {position} of cluster {cluster} names cluster {need.cluster}")
-        if rows == self._rows.get(cluster, ()):
+        return self.swap(cluster, replaced(cluster, self.of_cluster(cluster), needs))
+
+    def swap(self, cluster: ClusterId, rows: tuple[Need, ...]) -> bool:
+        """The same in no time, with what `replaced` has made of the rows that are there now."""
+        if rows is self.of_cluster(cluster):
             return False
         if rows:
             self._rows[cluster] = rows
@@ -71,6 +69,22 @@ class NeedsTable:
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
+
+
+def replaced(
+    cluster: ClusterId, before: tuple[Need, ...], needs: Iterable[Need]
+) -> tuple[Need, ...]:
+    """What a roll-up makes of a cluster's rows: `before` itself when it changes nothing. Pure.
+
+    A row of another cluster refuses the whole roll-up. A need that was there before keeps its first
+    arrival, so that telling the same again changes nothing.
+    """
+    arrivals = {need.ref: need.arrival_nanos for need in before}
+    rows = tuple(_since(need, arrivals.get(need.ref, 0)) for need in needs)
+    for position, need in enumerate(rows):
+        if need.cluster != cluster:
+            raise Rejected(f"row {position} of cluster {cluster} names cluster {need.cluster}")
+    return before if rows == before else rows
 
 
 def _since(need: Need, first_arrival_nanos: int) -> Need:

@@ -46,7 +46,7 @@ from mainstay.shard.hands.tools import Tools
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.latency import Latency, StepTimes
 from mainstay.shard.ledger import Ledger
-from mainstay.shard.lists.awaited import Awaited
+from mainstay.shard.lists.awaited import Awaited, EverListed
 from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.lists.intake import IntakeOptions
 from mainstay.shard.lists.telling import Books
@@ -148,20 +148,19 @@ class _Assembly:
         )
         self._steady = SteadyClock(around.clock)
         self._moves = Moves(self._inventory, self._ledger, self._sessions, self._steady)
+        data, clock, journal = around.data, around.clock, around.journal
+        self._ever_listed = EverListed(
+            around.links, data.listed, is_new=data.epoch == 1, journal=journal, aside=around.aside
+        )
         self._awaited = Awaited(
-            around.links,
-            around.data.listed,
-            is_new=around.data.epoch == 1,
-            wait_s=config.first_list_wait_s,
-            clock=around.clock,
-            journal=around.journal,
+            self._ever_listed, wait_s=config.first_list_wait_s, clock=clock, journal=journal
         )
         self._holdings = Holdings(
             configured(
                 around.data.owned.value, config.first_domains, keeps=bool(config.coordinators)
             )
         )
-        self._controls = Controls(around.clock, around.journal, around.data.controls, fixed(config))
+        self._controls = Controls(clock, journal, data.controls, fixed(config), aside=around.aside)
         self._shard: Shard | None = None
         self._steps = StepTimes()
         self._money = Money(
@@ -208,7 +207,7 @@ class _Assembly:
         shard = Shard(
             parts,
             shard_options(config),
-            beside=(*around.beside, self._money.run),
+            beside=(*around.beside, self._money.run, self._controls.run, self._ever_listed.run),
             observe=self._observe(parts),
         )
         self._shard = shard

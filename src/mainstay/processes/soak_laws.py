@@ -107,6 +107,19 @@ def drained_without_cause(drains: int, causes: int) -> list[str]:
     return [f"{drains} serving machines were drained, and only {causes} units of demand went away"]
 
 
+def taken_away(drains: int, before: Book, after: Book) -> list[str]:
+    """While nobody asks for less and nothing is lost, no serving machine is drained at all."""
+    found = [
+        f"machine {name} served {held.cluster} and is {_told(after.get(name))}: nobody asked for "
+        "less"
+        for name, held in sorted(before.items())
+        if _serves(held) and after.get(name) != held
+    ]
+    if drains:
+        found.insert(0, f"{drains} serving machines were drained while nobody asked for less")
+    return _first(found, "more machines that were taken away")
+
+
 def late(seconds: Sequence[float], limit_s: float) -> list[str]:
     """After a start a shard decides again within its time."""
     return [

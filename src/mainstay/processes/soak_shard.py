@@ -1,8 +1,9 @@
 """`mainstay soak shard`: a shard is killed again and again, and nothing may come of it.
 
-A shard process, two providers with faults on, many clusters with changing demand. The shard dies by
-SIGKILL at moments that nobody chose; every life must decide again soon, from what its providers
-tell it alone. At the end all comes to rest, and everybody must believe the same.
+A shard process, two providers with faults on, many clusters. The shard dies by SIGKILL at moments
+that nobody chose; every life must decide again soon, from what its providers tell it alone. At
+first clusters go on asking for the same, and nothing may be taken from them. Then their demand
+changes. At the end all comes to rest, and everybody must believe the same.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from mainstay.processes.soak_laws import (
     miscounted,
     owned_twice,
     shared,
+    taken_away,
 )
 from mainstay.processes.soak_lives import Fleet, Life, Lives
 from mainstay.runtime.children import Children
@@ -50,10 +52,12 @@ LOOK_S: Final = 0.1
 EARLY: Final = 4
 """One kill in so many comes before the shard has decided anything."""
 
+BAD_LINES: Final[Mapping[str, str]] = {"late_acks_s": "0.2", "lost_acks": "0.01"}
+"""They are no reason to take anything from anybody."""
+
 FAULTS: Final[Mapping[str, str]] = {
+    **BAD_LINES,
     "failures": "create=0.02, configure=0.01, drain=0.01",
-    "late_acks_s": "0.2",
-    "lost_acks": "0.01",
     "losses_per_hour": "0.2",
 }
 STEPS: Final = "mainstay_provider_steps_total"
@@ -76,6 +80,11 @@ class SoakSpec:
     """Machines that a cluster asks for, on average."""
 
     kills: int = 20
+    """While demand changes."""
+
+    held_kills: int = 4
+    """Before that, while all ask for the same; half of them before that is met."""
+
     seed: int = 1
     cycle_interval_s: float = 1.0
     step_s: float = 2.0
@@ -88,7 +97,7 @@ class SoakSpec:
     """What a start is judged by: the promise, unless the machine is one that others use too."""
 
     def __post_init__(self) -> None:
-        if self.machines < 200 or self.clusters < 1 or self.kills < 0:
+        if self.machines < 200 or self.clusters < 1 or min(self.kills, self.held_kills) < 0:
             raise Rejected(f"a soak has 200 machines, a cluster, and no fewer kills than 0: {self}")
 
 
@@ -101,6 +110,9 @@ class Soaked:
 
     kills: int = 0
     killed_early: int = 0
+    held_drains: int = 0
+    """While nobody asked for less."""
+
     drains: int = 0
     withdrawn: int = 0
     lost_hosts: int = 0
@@ -157,10 +169,11 @@ class _Soak:
             stack.push_async_callback(self._fleet.close)
             await stack.enter_async_context(clusters.connected())
             clusters.step()
-            await self._rest(life)
+            self._say(f"{spec.held_kills} kills to come while all ask for the same")
+            life = await self._hold(life)
             self._say(f"{self._heard(clusters)}; faults on, {spec.kills} kills to come")
             await self._fleet.strike(FAULTS)
-            life = await self._kill(life, clusters)
+            life = await self._kill_and_step(life, clusters)
             await self._fleet.strike(NO_FAULTS)
             self._say("faults off; waiting for rest")
             began_s = self._clock.elapsed_s()
@@ -177,16 +190,35 @@ class _Soak:
         tools = ClientTools(reconnect=ReconnectOptions(shortest_s=0.1, longest_s=1.0))
         return SimulatedClusters(wanted, address, Plaintext(), tools)
 
-    async def _kill(self, life: Life, clusters: SimulatedClusters) -> Life:
-        """All the kills, while demand goes on changing; the life that is left."""
+    async def _hold(self, life: Life) -> Life:
+        """Some kills while demand stays as it is: before it is met, and after that."""
+        kills = self._spec.held_kills
+        early, late = range(kills // 2), range(kills // 2, kills)
+        await self._fleet.strike(BAD_LINES)
+        life = await self._kill(life, early)
+        await self._rest(life)
+        before = await self._held()
+        life = await self._kill(life, late)
+        await self._rest(life)
+        self._soaked.held_drains = await self._drains()
+        self._broke(taken_away(self._soaked.held_drains, before, await self._held()))
+        return life
+
+    async def _kill_and_step(self, life: Life, clusters: SimulatedClusters) -> Life:
+        """All the other kills, while demand goes on changing; the life that is left."""
+        held = self._spec.held_kills
         async with asyncio.TaskGroup() as tasks:
             stepping = tasks.create_task(self._step(clusters))
-            for number in range(self._spec.kills):
-                await self._live(number)
-                life.kill()
-                self._soaked.kills += 1
-                life = await self._next(number)
+            life = await self._kill(life, range(held, held + self._spec.kills))
             stepping.cancel()
+        return life
+
+    async def _kill(self, life: Life, numbers: Iterable[int]) -> Life:
+        for number in numbers:
+            await self._live(number)
+            life.kill()
+            self._soaked.kills += 1
+            life = await self._next(number)
         return life
 
     async def _live(self, number: int) -> None:
@@ -220,6 +252,10 @@ class _Soak:
             if not lasting:
                 break
         return lasting
+
+    async def _drains(self) -> int:
+        """How many there ever were."""
+        return int(sum(counted(each, STEPS, call="drain") for each in await self._fleet.metrics()))
 
     async def _held(self) -> dict[str, Held]:
         return {name: each.held for name, each in (await self._fleet.book()).items()}
@@ -257,7 +293,7 @@ class _Soak:
             row.need == kept[row.id].need != "" for row in rows if row.id in kept
         )
         metrics = await self._fleet.metrics()
-        soaked.drains = int(sum(counted(each, STEPS, call="drain") for each in metrics))
+        soaked.drains = await self._drains()
         soaked.failed_steps = int(sum(counted(each, STEPS, end="failed") for each in metrics))
         soaked.lost_hosts = int(sum(counted(each, INJECTED, fault="loss") for each in metrics))
         soaked.withdrawn = sum(each.withdrawn for each in clusters.all)

@@ -1,18 +1,21 @@
 """Live controls: what people hold back for a while, beside the configuration that always wins.
 
 A control can only restrict further. It has a reason, a name and an end; it survives a restart, so
-that a shard that is paused and dies does not come back acting.
+that a shard that is paused and dies does not come back acting, and one that has ended stays so.
 """
 
+import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
-from mainstay.model.errors import Rejected
+from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.ids import ClusterId, is_id
+from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
+from mainstay.runtime.one_at_a_time import OneAtATime
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
 from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
@@ -22,6 +25,12 @@ LASTS_MAX_S: Final = 30 * 86_400.0
 """What should hold for longer belongs in the configuration."""
 
 TEXT_MAX: Final = 500
+
+AGAIN_S: Final = 10.0
+"""A disk that did not take what is in force is asked again after so long."""
+
+Key = tuple[str, str]
+"""There is one control of a kind for the shard and for each cluster."""
 
 
 class ControlKind(StrEnum):
@@ -73,8 +82,8 @@ class Control:
         _check_value(self.kind, self.value)
 
     @property
-    def key(self) -> tuple[str, str]:
-        """There is one of a kind for the shard and for each cluster."""
+    def key(self) -> Key:
+        """Whose place it takes."""
         return self.kind, self.cluster or ""
 
     @property
@@ -127,42 +136,69 @@ class KeptControls(Protocol):
         """As they were kept last."""
 
     def keep(self, value: tuple[Control, ...]) -> None:
-        """Keep these from now on; Unavailable, and then the old ones stay."""
+        """Keep these from now on; Unavailable, and then nothing is sure."""
 
 
 class Controls:
-    """The controls in force. Lives on the event loop.
+    """The controls in force. Lives on the event loop, and the file is written beside it.
 
-    Kept before it counts: what cannot be kept is refused, and nothing has changed.
+    What is set restricts at once and is in force when it is kept; what is lifted restricts until
+    that is kept. What cannot be kept is refused, and all is as before.
     """
 
     def __init__(
-        self, clock: Clock, journal: Journal, kept: KeptControls, fixed: Restrictions
+        self,
+        clock: Clock,
+        journal: Journal,
+        kept: KeptControls,
+        fixed: Restrictions,
+        *,
+        aside: Aside,
     ) -> None:
         self._clock = clock
         self._journal = journal
         self._kept = kept
         self._fixed = fixed
+        self._aside = aside
+        self._whole = OneAtATime()
         self._controls = {control.key: control for control in kept.value}
-        self._restrictions: Restrictions | None = None
+        self._coming: list[Control] = []
+        """Set, and not kept yet."""
+
+        self._restricted: tuple[tuple[Control, ...], Restrictions] = (), fixed
+        self._doubt = asyncio.Event()
+        """The file may say something else than what is in force."""
 
     def in_force(self) -> tuple[Control, ...]:
         """Those that have not expired, by kind and cluster."""
         now = self._clock.now_s()
         for control in [c for c in self._controls.values() if c.expires_at_s <= now]:
             del self._controls[control.key]
-            self._restrictions = None
+            self._doubt.set()
             self._ended(control, how="expired", by="", why="")
         return tuple(sorted(self._controls.values(), key=lambda control: control.key))
 
     def restrictions(self) -> Restrictions:
-        """The configuration and all that is in force. The same object while that is the same."""
-        controls = self.in_force()
-        if self._restrictions is None:
-            self._restrictions = restrict(self._fixed, controls)
-        return self._restrictions
+        """The configuration and all that restricts it. The same object while that is the same."""
+        now = self._clock.now_s()
+        coming = (control for control in self._coming if control.expires_at_s > now)
+        controls = (*self.in_force(), *coming)
+        if controls != self._restricted[0]:
+            self._restricted = controls, restrict(self._fixed, controls)
+        return self._restricted[1]
 
-    def set(
+    async def run(self) -> None:
+        """Have the file say what is in force whenever it may not, until cancelled."""
+        while True:
+            await self._doubt.wait()
+            self._doubt.clear()
+            try:
+                await self._whole(self._keep(self._controls))
+            except Unavailable as error:
+                self._journal.noticed(Event.CONTROLS_NOT_SAVED, why=error.message)
+                await asyncio.sleep(AGAIN_S)
+
+    async def set(
         self,
         kind: ControlKind,
         *,
@@ -172,7 +208,10 @@ class Controls:
         by: str,
         lasts_s: float,
     ) -> Control:
-        """Hold something back from now on, in the place of the control of that kind there was."""
+        """Hold something back from now on, in the place of the control of that kind there was.
+
+        Unavailable when the disk does not take it.
+        """
         now = self._clock.now_s()
         control = Control(
             kind=kind,
@@ -184,34 +223,46 @@ class Controls:
             expires_at_s=now + lasts_s,
         )
         self._check_restricts(control)
-        others = {c.key: c for c in self.in_force() if c.key != control.key}
-        if len(others) >= CONTROLS_MAX:
-            raise Rejected(f"there are too many controls already: {len(others)} (lift some)")
-        self._keep(others | {control.key: control})
+        others = len(self._coming) + sum(each.key != control.key for each in self.in_force())
+        if others >= CONTROLS_MAX:
+            raise Rejected(f"there are too many controls already: {others} (lift some)")
+        self._coming.append(control)
+        return await self._whole(self._set(control))
+
+    async def _set(self, control: Control) -> Control:
+        try:
+            await self._keep(self._controls | {control.key: control})
+        finally:
+            self._coming.remove(control)
+        self._controls[control.key] = control
         self._journal.noticed(
             Event.CONTROL_SET,
-            reason=kind,
-            cluster=cluster or "",
-            value=value,
-            why=reason,
-            by=by,
+            reason=control.kind,
+            cluster=control.cluster or "",
+            value=control.value,
+            why=control.reason,
+            by=control.by,
             expires_at_s=control.expires_at_s,
         )
         return control
 
-    def lift(
+    async def lift(
         self, kind: ControlKind, *, cluster: ClusterId | None = None, reason: str, by: str
     ) -> Control:
-        """Take a control back before its time."""
+        """Take a control back before its time. Unavailable when the disk does not take it."""
         for name, text in ("reason", reason), ("name", by):
             if not text.strip():
                 raise Rejected(f"lifting a control needs a {name}: {text!r}")
+        return await self._whole(self._lift((kind, cluster or ""), reason=reason, by=by))
+
+    async def _lift(self, key: Key, *, reason: str, by: str) -> Control:
         self.in_force()
-        control = self._controls.get((kind, cluster or ""))
+        control = self._controls.get(key)
         if control is None:
-            raise Rejected(f"no such control is in force: {kind} of {cluster or 'the shard'}")
-        self._keep({key: each for key, each in self._controls.items() if key != control.key})
-        self._ended(control, how="lifted", by=by, why=reason)
+            raise Rejected(f"no such control is in force: {key[0]} of {key[1] or 'the shard'}")
+        await self._keep({other: each for other, each in self._controls.items() if other != key})
+        if self._controls.pop(key, None) is not None:  # else it has expired meanwhile
+            self._ended(control, how="lifted", by=by, why=reason)
         return control
 
     def _check_restricts(self, control: Control) -> None:
@@ -222,10 +273,13 @@ class Controls:
                 told = f"{control.kind} {control.value:g}, the configuration has {name} {fixed:g}"
                 raise Rejected(f"a control can only restrict further: {told}")
 
-    def _keep(self, controls: dict[tuple[str, str], Control]) -> None:
-        self._kept.keep(tuple(controls[key] for key in sorted(controls)))
-        self._controls = controls
-        self._restrictions = None
+    async def _keep(self, controls: Mapping[Key, Control]) -> None:
+        value = tuple(controls[key] for key in sorted(controls))
+        try:
+            await self._aside(lambda: self._kept.keep(value))
+        except BaseException:
+            self._doubt.set()
+            raise
 
     def _ended(self, control: Control, *, how: str, by: str, why: str) -> None:
         self._journal.noticed(

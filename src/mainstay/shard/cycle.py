@@ -9,7 +9,7 @@ from mainstay.shard import rails
 from mainstay.shard.facts import Published
 from mainstay.shard.figures import figures
 from mainstay.shard.parts import Parts
-from mainstay.shard.rails import Restrictions
+from mainstay.shard.restrictions import Restrictions
 from mainstay.shard.stopwatch import Stopwatch
 from mainstay.shard.thought import Carried, Cycled, Inputs, Thought
 

@@ -1,16 +1,17 @@
 """What the clusters ask for, as a shard believes it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 from mainstay.engine.barred import NOTHING_BARRED, Barred
 from mainstay.engine.plan import Demand
 from mainstay.engine.quota import NO_QUOTA, Quota
-from mainstay.model.ids import ClusterId
+from mainstay.model.ids import ClusterId, Fingerprint
 from mainstay.model.need import Need
-from mainstay.model.needs import NeedsTable
+from mainstay.model.needs import NeedsTable, replaced
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.latency import Latency
@@ -48,6 +49,68 @@ class HeldRollup:
     """When the last of them came that counts, by `Clock.elapsed_s`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """What a cluster asks for, as believed: all that later roll-ups of it are compared with."""
+
+    rows: tuple[Need, ...] = ()
+    baseline: Baseline = field(default_factory=Baseline)
+    """The same rows, as the quarantine sees them."""
+
+    fingerprints: frozenset[Fingerprint] = frozenset()
+    digest: bytes = b""
+    """Of the frame that said so last; empty when nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a roll-up makes of how its cluster stands."""
+
+    standing: "Standing"
+    outcome: Believed | HeldRollup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a cluster stands when a roll-up comes. Frozen, so that it is judged beside the loop."""
+
+    cluster: ClusterId
+    believed: Believed
+    held: HeldRollup | None
+    rule: QuarantineRule
+    elapsed_s: float
+    now_s: float
+
+    def again(self) -> Verdict:
+        """On what was believed last, said once more: it ends a wait, and changes nothing else."""
+        return Verdict(self, self.believed)
+
+    def verdict(self, needs: Sequence[Need], digest: bytes = b"") -> Verdict:
+        """On any other roll-up. Slow for a huge one. Rejected: it has rows of another cluster."""
+        held, believed = self.held, self.believed
+        counts = held is None or self.elapsed_s - held.counted_at_s >= self.rule.interval_s
+        in_a_row = held.in_a_row if held else 0
+        judged = judge(believed.baseline, needs, in_a_row, self.rule, counts=counts)
+        if judged.suspicion is not None:
+            outcome = HeldRollup(
+                suspicion=judged.suspicion,
+                in_a_row=judged.in_a_row,
+                rows=len(needs),
+                rows_believed=len(believed.rows),
+                since_s=held.since_s if held else self.now_s,
+                counted_at_s=self.elapsed_s if held is None or counts else held.counted_at_s,
+            )
+            return Verdict(self, outcome)
+        rows = replaced(self.cluster, believed.rows, needs)
+        if rows is believed.rows:
+            return Verdict(self, replace(believed, digest=digest))
+        fingerprints = frozenset(need.profile.fingerprint for need in rows)
+        return Verdict(self, Believed(rows, Baseline(rows), fingerprints, digest))
+
+
+NOTHING: Final = Believed()
+
+
 class DemandBook:
     """The last believed roll-up of every cluster. Lives on the event loop.
 
@@ -69,7 +132,7 @@ class DemandBook:
         self.latency = latency or Latency(clock)
         self._table = NeedsTable()
         self._heard: frozenset[ClusterId] = frozenset()
-        self._baselines: dict[ClusterId, Baseline] = {}
+        self._believed: dict[ClusterId, Believed] = {}
         self._held: dict[ClusterId, HeldRollup] = {}
         self._demand: Demand | None = None
 
@@ -87,28 +150,31 @@ class DemandBook:
         """What one cluster asks for, as believed."""
         return self._table.of_cluster(cluster)
 
-    def apply(self, cluster: ClusterId, needs: Sequence[Need]) -> Applied:
-        """Take a roll-up in, in the place of the one before."""
-        held = self._held.get(cluster)
-        baseline = self._baselines.get(cluster, Baseline())
-        now_s = self._clock.elapsed_s()
-        counts = held is None or now_s - held.counted_at_s >= self._rule.interval_s
-        in_a_row = held.in_a_row if held else 0
-        judged = judge(baseline, needs, in_a_row, self._rule, counts=counts)
-        if judged.suspicion is not None:
-            self._hold(
-                cluster,
-                HeldRollup(
-                    suspicion=judged.suspicion,
-                    in_a_row=judged.in_a_row,
-                    rows=len(needs),
-                    rows_believed=len(baseline.needs),
-                    since_s=held.since_s if held else self._clock.now_s(),
-                    counted_at_s=now_s if held is None or counts else held.counted_at_s,
-                ),
-            )
+    def standing(self, cluster: ClusterId) -> Standing:
+        """What a roll-up of a cluster that comes now is judged by."""
+        return Standing(
+            cluster=cluster,
+            believed=self._believed.get(cluster, NOTHING),
+            held=self._held.get(cluster),
+            rule=self._rule,
+            elapsed_s=self._clock.elapsed_s(),
+            now_s=self._clock.now_s(),
+        )
+
+    def take(self, verdict: Verdict) -> Applied | None:
+        """Take a roll-up in, in the place of the one before: no work, however huge it is.
+
+        None, and nothing done, when its cluster no longer stands as it did when it was judged.
+        """
+        standing, outcome = verdict.standing, verdict.outcome
+        cluster = standing.cluster
+        is_as_it_was = self._believed.get(cluster, NOTHING) is standing.believed
+        if not is_as_it_was or self._held.get(cluster) is not standing.held:
+            return None
+        if isinstance(outcome, HeldRollup):
+            self._hold(cluster, outcome)
             return Applied.HELD
-        return self._believe(cluster, needs)
+        return self._believe(cluster, outcome)
 
     def snapshot(self, quota: Quota = NO_QUOTA, barred: Barred = NOTHING_BARRED) -> Demand:
         """Everything that is asked for. The same object while nothing has changed."""
@@ -136,14 +202,12 @@ class DemandBook:
             rows_believed=held.rows_believed,
         )
 
-    def _believe(self, cluster: ClusterId, needs: Sequence[Need]) -> Applied:
-        changed = self._table.replace(cluster, needs)
+    def _believe(self, cluster: ClusterId, believed: Believed) -> Applied:
+        changed = self._table.swap(cluster, believed.rows)
         is_new = self._hear(cluster)
         self._held.pop(cluster, None)
-        if changed:
-            self._baselines[cluster] = Baseline(self._table.of_cluster(cluster))
-        believed = self._table.of_cluster(cluster)
-        self.latency.asked_for(cluster, {need.profile.fingerprint for need in believed})
+        self._believed[cluster] = believed
+        self.latency.asked_for(cluster, believed.fingerprints)
         return Applied.ACCEPTED if changed or is_new else Applied.UNCHANGED
 
     def _hear(self, cluster: ClusterId) -> bool:

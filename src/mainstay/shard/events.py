@@ -62,6 +62,7 @@ class Event(StrEnum):
     FRAME_IGNORED = "frame_ignored"
     CONTROL_SET = "control_set"
     CONTROL_ENDED = "control_ended"
+    CONTROLS_NOT_SAVED = "controls_not_saved"
     AUDIT_DIFFERED = "audit_differed"
     AUDIT_LOG_FAILED = "audit_log_failed"
     AUDIT_LOG_TORN = "audit_log_torn"
@@ -252,6 +253,11 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
         ),
         Event.CONTROL_ENDED: EventRule(
             L.INFO, "controls_ended", "Live controls lifted or expired.", "kind", audited=True
+        ),
+        Event.CONTROLS_NOT_SAVED: EventRule(
+            L.WARNING,
+            "controls_saves_failed",
+            "Times the disk did not take which live controls are still in force.",
         ),
         Event.AUDIT_DIFFERED: EventRule(
             L.ERROR, "decision_audits_differed", "Full passes that did not agree with the plan."

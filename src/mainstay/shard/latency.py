@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -31,11 +32,12 @@ class Latency:
     def __len__(self) -> int:
         return sum(map(len, self._seen.values()))
 
-    def asked_for(self, cluster: ClusterId, fingerprints: Iterable[Fingerprint]) -> None:
+    def asked_for(self, cluster: ClusterId, fingerprints: AbstractSet[Fingerprint]) -> None:
         """A believed roll-up of a cluster asks for these; what it no longer does is forgotten."""
-        now = self._clock.elapsed_s()
-        before = self._seen.get(cluster, {})
-        self._seen[cluster] = {each: before.get(each, now) for each in fingerprints}
+        seen = self._seen.setdefault(cluster, {})
+        for gone in seen.keys() - fingerprints:
+            del seen[gone]
+        seen.update(dict.fromkeys(fingerprints - seen.keys(), self._clock.elapsed_s()))
 
     def configured(self, cluster: ClusterId, fingerprint: Fingerprint) -> float | None:
         """A machine serves this need: the seconds it took; None when nobody waits for a sample."""

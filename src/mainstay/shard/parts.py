@@ -10,6 +10,7 @@ from mainstay.engine.quota import Quota
 from mainstay.inventory.inventory import Inventory
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
+from mainstay.shard.admitted import HeldAs
 from mainstay.shard.controls import Controls
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.executor import Executor
@@ -19,7 +20,6 @@ from mainstay.shard.hands.breaker import Breakers
 from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.lists.awaited import Awaited
 from mainstay.shard.ports import Journal
-from mainstay.shard.rails import HeldAs
 from mainstay.shard.reconcile import Reconciler
 from mainstay.shard.steady import SteadyClock
 

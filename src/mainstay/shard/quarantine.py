@@ -1,12 +1,12 @@
 """When a roll-up is too little to be believed at once. Pure.
 
 A cluster whose whole demand is gone from one moment to the next is more often a broken reporter
-than an empty cluster. Such a roll-up is held: the demand before it stays until enough of them in a
-row say the same, with time between them. One that asks for enough is believed at once and ends
-the wait.
+than an empty cluster; so is one whose many rows all stay and lose one resource. Such a roll-up is
+held: the demand before it stays until enough of them in a row say the same, with time between them.
+One that asks for enough is believed at once and ends the wait.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -27,7 +27,9 @@ class QuarantineRule:
     """Of demand with fewer rows everything is believed."""
 
     keep_fraction: float = 0.1
-    """Less than this share of the rows, or of every amount, is suspicious."""
+    """Less than this share of the rows or of every amount is suspicious; of one amount, where the
+    rows are the same as before and at least `rows_min` of them asked for it.
+    """
 
     confirmations: int = 3
     """So many suspicious roll-ups in a row are believed."""
@@ -53,7 +55,7 @@ class Suspicion(StrEnum):
 
     ROWS = "rows"
     AMOUNTS = "amounts"
-    """Its rows ask for next to nothing."""
+    """Its rows ask for next to nothing, or for next to nothing of one resource."""
 
 
 @dataclass(frozen=True)
@@ -114,22 +116,42 @@ def suspicion(
     keep = Fraction(str(rule.keep_fraction))
     if len(needs) < keep * rows_before:
         return Suspicion.ROWS
-    return None if _keeps_an_amount(baseline, needs, keep) else Suspicion.AMOUNTS
+    lost = _lost(baseline, needs, keep)
+    if lost and (_is_all(lost, baseline, needs) or _is_of_many(lost, baseline, needs, rule)):
+        return Suspicion.AMOUNTS
+    return None
 
 
-def _keeps_an_amount(baseline: Baseline, needs: Iterable[Need], keep: Fraction) -> bool:
-    """Whether any resource is still asked for as much, or one is that was not. Mostly known after
-    a tenth of the rows.
+def _lost(baseline: Baseline, needs: Iterable[Need], keep: Fraction) -> Collection[str]:
+    """The resources of which too little is still asked for: mostly known to be none after a tenth
+    of the rows.
     """
-    if not baseline.totals:
-        return True
     enough = {name: ceil(keep * total) for name, total in baseline.totals.items()}
-    if not all(enough.values()):
-        return True
-    seen: dict[str, int] = {}
+    missing = {name: amount for name, amount in enough.items() if amount}
     for need in needs:
-        for name, amount in need.aggregate.items():
-            seen[name] = seen.get(name, 0) + amount
-            if seen[name] >= enough.get(name, 1):
-                return True
-    return False
+        if not missing:
+            break
+        for name in [*missing]:
+            missing[name] -= need.aggregate.get(name, 0)
+            if missing[name] <= 0:
+                del missing[name]
+    return missing
+
+
+def _is_all(lost: Collection[str], baseline: Baseline, needs: Iterable[Need]) -> bool:
+    """Whether that is all they asked for, and they ask for nothing else instead."""
+    before = baseline.totals
+    if len(lost) < len(before):
+        return False
+    asked = (each for need in needs for each in need.aggregate.items())
+    return not any(amount and name not in before for name, amount in asked)
+
+
+def _is_of_many(
+    lost: Iterable[str], baseline: Baseline, needs: Iterable[Need], rule: QuarantineRule
+) -> bool:
+    """Whether many rows asked for one of them and all of them are still there, with the others."""
+    asking = (sum(need.aggregate.get(name, 0) > 0 for need in baseline.needs) for name in lost)
+    if not any(rows >= rule.rows_min for rows in asking):
+        return False
+    return {need.ref for need in baseline.needs} == {need.ref for need in needs}

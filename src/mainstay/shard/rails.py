@@ -28,35 +28,10 @@ from mainstay.engine.plan import Plan
 from mainstay.model.action import ActionKind
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
-from mainstay.shard.admitted import (
-    HELD_BY,
-    HELD_TOLD_MAX,
-    NOTHING,
-    Admitted,
-    HeldAs,
-    PlanView,
-    Rule,
-    Rules,
-    told,
-)
+from mainstay.shard.admitted import NOTHING, Admitted, PlanView, Rule, Rules, told
 from mainstay.shard.orders import Order
-from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
+from mainstay.shard.restrictions import NO_LIMITS, Restrictions, Stance
 from mainstay.shard.sharing import GROUPS, shares
-
-__all__ = [
-    "HELD_BY",
-    "HELD_TOLD_MAX",
-    "NOTHING",
-    "NO_LIMITS",
-    "Admitted",
-    "HeldAs",
-    "Limits",
-    "Restrictions",
-    "Stance",
-    "admit",
-    "reclaim_cap",
-    "stance_of",
-]
 
 _NEEDS_ALL_KNOWN = (ActionKind.BOOTSTRAP, ActionKind.PROVISION, ActionKind.PREEMPT)
 """What is done because something is missing: it may only be out of sight."""

@@ -77,6 +77,11 @@ class Reconciler:
         """Wait until every provider has answered or failed once; whether all have."""
         return await wait_first(self._feeds, patience_s=patience_s, others_s=others_s)
 
+    def tick(self) -> None:
+        """The next look is that of a cycle by the clock."""
+        for feed in self._feeds:
+            feed.tick()
+
     async def look(self, *, patience_s: float) -> Looked:
         """Take in what there is, and what can be had within `patience_s`: incremental lists.
 

@@ -2,10 +2,11 @@
 
 No transport is known: `mainstay.wire.session_server` drives a `Session` from a stream. All of it
 lives on the event loop and nothing waits for a cluster but who asks it for a bootstrap. A roll-up
-is read beside the loop, one at a time of each cluster, the newest only.
+is read and judged beside the loop, one at a time of each cluster, the newest only.
 """
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from mainstay.model.rollup import accept
 from mainstay.model.state import State
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
-from mainstay.shard.demand import Applied
+from mainstay.shard.demand import Applied, Standing, Verdict
 from mainstay.shard.events import Event
 from mainstay.shard.facts import SessionFacts
 from mainstay.shard.ports import Journal
@@ -42,7 +43,7 @@ from mainstay.shard.talk.hints import HINT_INTERVAL_S, HintMemory
 from mainstay.shard.talk.node_states import node_state
 from mainstay.shard.talk.outbox import Outbox
 from mainstay.shard.talk.session import Session
-from mainstay.wire.session_server import ReadRollup
+from mainstay.wire.session_frames import rollup_of
 
 __all__ = ["NoSession", "Rollups", "Session", "SessionOptions", "SessionTools", "Sessions"]
 
@@ -57,8 +58,11 @@ class NoSession(Unavailable):
 class Rollups(Protocol):
     """Whoever keeps the demand."""
 
-    def apply(self, cluster: ClusterId, needs: Sequence[Need]) -> Applied:
-        """A cluster asks for this and nothing else."""
+    def standing(self, cluster: ClusterId) -> Standing:
+        """What a roll-up of a cluster is judged by."""
+
+    def take(self, verdict: Verdict) -> Applied | None:
+        """A cluster asks for this and nothing else. None: it has to be judged anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,10 +242,9 @@ class Sessions:
         while True:
             await session.rollup.wait()
             async with self._readers:
-                read = session.rollup.take()
+                frame = session.rollup.take()
                 try:
-                    needs = await self._tools.aside(partial(_accepted, session.cluster, read))
-                    self._roll_up(session, needs)
+                    await self._roll_up(session, frame)
                 except Rejected as error:
                     event, why = Event.ROLLUP_REFUSED, error.message
                     self._tools.journal.noticed(event, cluster=session.cluster, why=why)
@@ -321,19 +324,31 @@ class Sessions:
         else:
             ask.answer.set_result(frame.blob)
 
-    def _roll_up(self, session: Session, needs: Sequence[Need]) -> None:
-        if not self._is_current(session):
-            return  # its successor knows better
-        applied = self._tools.rollups.apply(session.cluster, needs)
+    async def _roll_up(self, session: Session, frame: bytes) -> None:
+        rollups, applied = self._tools.rollups, None
+        while applied is None:
+            judging = partial(_judged, rollups.standing(session.cluster), frame)
+            verdict = await self._tools.aside(judging)
+            if not self._is_current(session):
+                return  # its successor knows better
+            applied = rollups.take(verdict)
         session.rollups += 1
         self._acknowledge(session, "rollup")
         if applied is Applied.ACCEPTED:
             self._tools.on_demand()
 
 
-def _accepted(cluster: ClusterId, read: ReadRollup) -> tuple[Need, ...]:
+def _judged(standing: Standing, frame: bytes) -> Verdict:
+    """What to do with a roll-up. One that is repeated byte for byte is not even read."""
+    digest = hashlib.blake2b(frame).digest()
+    if digest == standing.believed.digest:
+        return standing.again()
+    return standing.verdict(_accepted(standing.cluster, frame), digest)
+
+
+def _accepted(cluster: ClusterId, frame: bytes) -> tuple[Need, ...]:
     """The demand that a roll-up states; refused whole when any of it is wrong."""
-    rollup = read()
+    rollup = rollup_of(frame)
     if rollup.cluster not in {"", cluster}:
         whose = ascii(rollup.cluster[:80])
         raise InvalidRollup(f"roll-up of cluster {cluster} refused: it names cluster {whose}")

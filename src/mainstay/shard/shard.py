@@ -114,6 +114,7 @@ class Shard:
         self._woken.clear()
         if cause is Cause.TICK:
             self._spent.tick()
+            self._parts.reconciler.tick()
         demanded_s, self._demanded_s = self._demanded_s, None
         try:
             cycled = await cycle(

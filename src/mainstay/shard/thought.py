@@ -8,11 +8,12 @@ from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import ClusterId
+from mainstay.shard.admitted import Admitted
 from mainstay.shard.executor import Offered
 from mainstay.shard.facts import Published
 from mainstay.shard.figures import Figures
 from mainstay.shard.lists.looked import Looked
-from mainstay.shard.rails import Admitted, Restrictions
+from mainstay.shard.restrictions import Restrictions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

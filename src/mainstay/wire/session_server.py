@@ -7,7 +7,6 @@ nothing but hand frames on, so that no frame waits for what another one takes to
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final, Protocol
 
 import grpc
@@ -16,14 +15,12 @@ from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.model.frames import ClusterFrame, Hello, ShardFrame
 from mainstay.runtime.beside import beside
 from mainstay.wire.access import authorize, rule_of
-from mainstay.wire.needs import RawRollup
 from mainstay.wire.session_frames import (
     METHOD,
     SERVICE,
     Kind,
     cluster_frame_from_wire,
     kind_of,
-    rollup_of,
     shard_frame_to_wire,
 )
 from mainstay.wire.status import NotAllowed, grpc_code, trailer
@@ -37,8 +34,6 @@ DETAILS_LENGTH_MAX: Final = 1000
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Send = Callable[[ShardFrame], Awaitable[None]]
-ReadRollup = Callable[[], RawRollup]
-"""Reads a roll-up that has come: slow for a huge one, and to be called beside the event loop."""
 
 
 class Seat(Protocol):
@@ -47,8 +42,8 @@ class Seat(Protocol):
     def heard(self, frame: ClusterFrame) -> None:
         """A frame has come. MainstayError ends the session."""
 
-    def rolled_up(self, read: ReadRollup) -> None:
-        """A roll-up has come; nobody has read it yet."""
+    def rolled_up(self, frame: bytes) -> None:
+        """A roll-up has come, as it is: `rollup_of` reads it, slowly, so beside the event loop."""
 
     def ignored(self, why: str) -> None:
         """A frame has come that is none of ours."""
@@ -134,7 +129,7 @@ async def _receive(context: Context, seat: Seat) -> None:
     while (data := await _read(context)) is not None:
         match kind_of(data):
             case Kind.ROLLUP:
-                seat.rolled_up(partial(rollup_of, data))
+                seat.rolled_up(data)
             case Kind.TALK:
                 frame = cluster_frame_from_wire(data)
                 seat.ignored("unreadable") if frame is None else seat.heard(frame)

@@ -6,7 +6,7 @@ from builders import a_need, a_need_profile
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need
-from mainstay.model.needs import NeedsTable
+from mainstay.model.needs import NeedsTable, replaced
 
 WEB: Final = ClusterId("web")
 BATCH: Final = ClusterId("batch")
@@ -170,3 +170,17 @@ def test_demand_that_is_told_again_keeps_its_first_arrival_and_changes_nothing()
     assert not changed
     assert [need.arrival_nanos for need in table.snapshot()] == [10]
     assert table.revision == 1
+
+
+def test_what_a_roll_up_makes_of_the_rows_is_known_before_they_are_swapped() -> None:
+    table = a_table(of("web", arrival_nanos=10))
+    before = table.of_cluster(WEB)
+
+    rows = replaced(WEB, before, [of("web", arrival_nanos=20), of("web", group="gang-1")])
+
+    assert table.of_cluster(WEB) is before
+    assert table.swap(WEB, rows)
+    assert table.of_cluster(WEB) is rows
+    assert [need.arrival_nanos for need in rows] == [10, 0]
+    assert replaced(WEB, rows, list(rows)) is rows
+    assert not table.swap(WEB, rows)

@@ -12,6 +12,7 @@ from mainstay.processes.soak_laws import (
     miscounted,
     owned_twice,
     shared,
+    taken_away,
     units,
     withdrawn,
 )
@@ -82,6 +83,25 @@ class TestDrains:
         assert drained_without_cause(3, 3) == []
         assert drained_without_cause(4, 3) == [
             "4 serving machines were drained, and only 3 units of demand went away"
+        ]
+
+    def test_while_nobody_asks_for_less_not_one_is_allowed(self) -> None:
+        book = {"m": SERVES_A, "n": IDLE}
+
+        assert taken_away(0, book, {"m": SERVES_A, "n": SERVES_A}) == []
+        assert taken_away(1, book, book) == [
+            "1 serving machines were drained while nobody asked for less"
+        ]
+
+    def test_while_nobody_asks_for_less_a_machine_that_serves_goes_on_serving_the_same(
+        self,
+    ) -> None:
+        book = {"l": SERVES_A, "m": SERVES_A, "n": SERVES_A, "o": IDLE}
+
+        assert taken_away(0, book, {"l": IDLE, "m": Held(State.CONFIGURED, "b")}) == [
+            "machine l served a and is Idle: nobody asked for less",
+            "machine m served a and is Configured for b: nobody asked for less",
+            "machine n served a and is unknown: nobody asked for less",
         ]
 
     def test_units_that_went_away_are_counted_and_new_ones_do_not_make_up_for_them(self) -> None:

@@ -49,8 +49,18 @@ def judged(
     ("missing", "machines", "believed"),
     [
         (0, 0, True),
-        (9, 9, True),  # a small provider may empty itself
+        (0, 1, True),
+        (1, 1, False),  # a list that names nothing we know, however little that is
+        (2, 2, False),
+        (5, 5, False),
+        (9, 9, False),
         (10, 10, False),
+        (1, 2, True),  # one of several is gone at once
+        (2, 3, False),
+        (2, 4, False),  # half of them
+        (2, 5, True),
+        (9, 18, False),
+        (9, 19, True),
         (9, 90, True),
         (9, 100, True),
         (10, 100, False),  # a tenth of them
@@ -62,7 +72,7 @@ def judged(
         (49_999, 500_000, True),
     ],
 )
-def test_a_list_is_doubted_from_ten_machines_and_a_tenth_on(
+def test_a_list_is_doubted_that_misses_ten_and_a_tenth_or_two_and_half_or_all(
     missing: int, machines: int, believed: bool
 ) -> None:
     gone = names(missing)
@@ -115,6 +125,13 @@ def test_the_limits_can_be_set() -> None:
 
     assert set(judged(names(1), 2, options=options).held) == set(names(1))
     assert judged(names(1), 3, options=options).gone == tuple(names(1))
+
+
+def test_however_the_limits_are_set_a_list_that_misses_half_is_doubted() -> None:
+    options = AbsenceOptions(missing_min=1000, missing_fraction=1.0)
+
+    assert set(judged(names(50), 100, options=options).held) == set(names(50))
+    assert judged(names(49), 100, options=options).gone == tuple(names(49))
 
 
 @pytest.mark.parametrize(

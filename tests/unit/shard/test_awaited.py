@@ -5,8 +5,10 @@ from pathlib import Path
 from mainstay.runtime.clock import StepClock
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.events import Event
-from mainstay.shard.lists.awaited import Awaited
+from mainstay.shard.lists.awaited import Awaited, EverListed
 from shard_hands import FakeJournal
+from talking import at_once
+from virtual_loop import run
 
 SOURCES = ("east", "west")
 
@@ -18,16 +20,20 @@ class Life:
         self.clock = StepClock(50.0)
         self.journal = FakeJournal()
         self.data = DataDir(folder)
-        self.awaited = Awaited(
+        self.ever = EverListed(
             SOURCES,
             self.data.listed,
             is_new=self.data.epoch == 1,
-            wait_s=wait_s,
-            clock=self.clock,
             journal=self.journal,
+            aside=at_once,
         )
+        self.awaited = Awaited(self.ever, wait_s=wait_s, clock=self.clock, journal=self.journal)
+
+    def save(self) -> None:
+        run(self.ever.save())
 
     def end(self) -> None:
+        self.save()
         self.data.close()
 
 
@@ -112,6 +118,7 @@ def test_what_the_disk_does_not_take_is_tried_again_with_the_next_list(tmp_path:
     life = Life(tmp_path)
     (tmp_path / "listed.json.new").mkdir()
     life.awaited.listed("east")
+    life.save()
     assert len(life.journal.facts(Event.LISTED_NOT_SAVED)) == 1
     (tmp_path / "listed.json.new").rmdir()
 

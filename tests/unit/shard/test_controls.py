@@ -1,6 +1,8 @@
 """Live controls: they only restrict, they say why, they end, they survive a restart."""
 
-from typing import Any, Final
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -9,6 +11,7 @@ from mainstay.model.ids import ClusterId
 from mainstay.runtime.clock import StepClock
 from mainstay.shard import controls as controls_module
 from mainstay.shard.controls import (
+    AGAIN_S,
     LASTS_MAX_S,
     TEXT_MAX,
     Control,
@@ -17,24 +20,32 @@ from mainstay.shard.controls import (
     restrict,
 )
 from mainstay.shard.events import Event
-from mainstay.shard.rails import Limits, Restrictions, Stance
+from mainstay.shard.restrictions import Limits, Restrictions, Stance
 from noticing import NoticingJournal
+from virtual_loop import run
+
+AnswerT = TypeVar("AnswerT")
 
 WEB: Final = ClusterId("web")
 PAUSE, SHADOW, CAP, LIMIT = ControlKind
 
 
 class KeptInMemory:
-    """A disk that can be full."""
+    """A disk that can be full, and that can take long."""
 
     def __init__(self) -> None:
         self.value: tuple[Control, ...] = ()
         self.is_full = False
+        self.takes_s = 0.0
 
     def keep(self, value: tuple[Control, ...]) -> None:
         if self.is_full:
             raise Unavailable("controls.json cannot be written: No space left on device")
         self.value = value
+
+    async def aside(self, work: Callable[[], AnswerT]) -> AnswerT:
+        await asyncio.sleep(self.takes_s)
+        return work()
 
 
 class Desk:
@@ -48,15 +59,26 @@ class Desk:
         self.controls = self.restarted()
 
     def restarted(self) -> Controls:
-        self.controls = Controls(self.clock, self.journal, self.kept, self.fixed)
+        self.controls = Controls(
+            self.clock, self.journal, self.kept, self.fixed, aside=self.kept.aside
+        )
         return self.controls
 
     def set(self, kind: ControlKind, **given: Any) -> Control:
-        parts = {"reason": "a drill", "by": "ann", "lasts_s": 60.0, **given}
-        return self.controls.set(kind, **parts)
+        return run(self.setting(kind, **given))
 
     def lift(self, kind: ControlKind, **given: Any) -> Control:
-        return self.controls.lift(kind, **{"reason": "over", "by": "bob", **given})
+        return run(self.lifting(kind, **given))
+
+    async def setting(self, kind: ControlKind, **given: Any) -> Control:
+        parts = {"reason": "a drill", "by": "ann", "lasts_s": 60.0, **given}
+        return await self.controls.set(kind, **parts)
+
+    async def lifting(self, kind: ControlKind, **given: Any) -> Control:
+        return await self.controls.lift(kind, **{"reason": "over", "by": "bob", **given})
+
+    def kept_kinds(self) -> list[ControlKind]:
+        return [control.kind for control in self.kept.value]
 
 
 @pytest.fixture
@@ -324,3 +346,157 @@ class TestRestart:
         desk.clock.advance(60)
 
         assert desk.controls.restrictions().shard is Stance.ACT
+
+    def test_one_that_has_expired_is_kept_no_longer_and_told_in_no_later_life(
+        self, desk: Desk
+    ) -> None:
+        desk.set(PAUSE)
+        desk.set(SHADOW, lasts_s=600.0)
+        desk.clock.advance(60)
+
+        run(a_while(desk, 0.1))
+
+        assert desk.kept_kinds() == [SHADOW]
+        assert [each.kind for each in desk.restarted().in_force()] == [SHADOW]
+        assert len(desk.journal.of(Event.CONTROL_ENDED)) == 1
+
+    def test_a_disk_that_does_not_take_an_end_is_asked_again(self, desk: Desk) -> None:
+        async def scenario() -> None:
+            desk.kept.is_full = True
+            await a_while(desk, 2 * AGAIN_S + 0.1)
+            assert desk.kept_kinds() == [PAUSE]
+            assert len(desk.journal.of(Event.CONTROLS_NOT_SAVED)) == 3
+            desk.kept.is_full = False
+            await a_while(desk, 0.1)
+            assert desk.kept_kinds() == []
+
+        desk.set(PAUSE)
+        desk.clock.advance(60)
+        run(scenario())
+
+    def test_what_was_refused_is_not_in_the_file_either(self, desk: Desk) -> None:
+        """A write that failed may have reached it all the same."""
+
+        def keep_and_fail(value: tuple[Control, ...]) -> None:
+            desk.kept.value = value
+            raise Unavailable("the folder cannot be synced")
+
+        keep, desk.kept.keep = desk.kept.keep, keep_and_fail  # type: ignore[method-assign]
+        with pytest.raises(Unavailable):
+            desk.set(PAUSE)
+        desk.kept.keep = keep  # type: ignore[method-assign]
+
+        run(a_while(desk, 0.1))
+
+        assert desk.restarted().in_force() == ()
+
+
+async def a_while(desk: Desk, seconds: float) -> None:
+    """The life of a shard that asks often."""
+    running = asyncio.ensure_future(desk.controls.run())
+    desk.controls.restrictions()
+    await asyncio.sleep(seconds)
+    running.cancel()
+
+
+class TestSlowDisk:
+    """Ten seconds for each change."""
+
+    @pytest.fixture(autouse=True)
+    def slow(self, desk: Desk) -> None:
+        desk.set(LIMIT, value=5)
+        desk.kept.takes_s = 10.0
+
+    def test_what_is_set_restricts_at_once_and_is_in_force_when_it_is_kept(
+        self, desk: Desk
+    ) -> None:
+        async def scenario() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                setting = tasks.create_task(desk.setting(PAUSE))
+                await asyncio.sleep(9.9)
+                assert desk.controls.restrictions().shard is Stance.PAUSE
+                assert [each.kind for each in desk.controls.in_force()] == [LIMIT]
+                assert not setting.done()
+            assert desk.controls.restrictions().shard is Stance.PAUSE
+            assert desk.kept.value == desk.controls.in_force()
+
+        run(scenario())
+
+    def test_what_is_refused_restricts_no_longer(self, desk: Desk) -> None:
+        async def scenario() -> None:
+            before = desk.controls.restrictions()
+            desk.kept.is_full = True
+            with pytest.raises(Unavailable):
+                await desk.setting(PAUSE)
+            assert desk.controls.restrictions() == before
+
+        run(scenario())
+
+    def test_what_expires_before_it_is_kept_restricts_no_longer_than_its_time(
+        self, desk: Desk
+    ) -> None:
+        async def scenario() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(desk.setting(PAUSE, lasts_s=5.0))
+                await asyncio.sleep(1)
+                desk.clock.advance(5)
+                assert desk.controls.restrictions().shard is Stance.ACT
+            await a_while(desk, 11)
+
+        run(scenario())
+
+        assert desk.kept_kinds() == [LIMIT]
+        assert [each.reason for each in desk.journal.of(Event.CONTROL_ENDED)] == ["pause"]
+
+    def test_what_is_lifted_restricts_until_that_is_kept(self, desk: Desk) -> None:
+        async def scenario() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(desk.lifting(LIMIT))
+                await asyncio.sleep(9.9)
+                assert desk.controls.restrictions().limits.actions_per_cycle_max == 5
+            assert desk.controls.restrictions() == desk.fixed
+
+        run(scenario())
+
+    def test_changes_at_the_same_time_are_made_in_their_order(self, desk: Desk) -> None:
+        async def scenario() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                for change in (
+                    desk.setting(PAUSE),
+                    desk.setting(SHADOW),
+                    desk.lifting(PAUSE),
+                    desk.lifting(LIMIT),
+                ):
+                    tasks.create_task(change)
+
+        run(scenario())
+
+        assert desk.kept_kinds() == [SHADOW]
+        assert desk.kept.value == desk.controls.in_force()
+
+    def test_a_change_that_nobody_waits_for_any_more_is_made_all_the_same(self, desk: Desk) -> None:
+        async def scenario() -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(5):
+                    await desk.setting(PAUSE)
+            await asyncio.sleep(6)
+
+        run(scenario())
+
+        assert desk.kept_kinds() == [LIMIT, PAUSE]
+        assert desk.kept.value == desk.controls.in_force()
+
+    def test_one_that_expires_while_another_is_kept_has_ended_once(self, desk: Desk) -> None:
+        async def scenario() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(desk.setting(PAUSE, lasts_s=600.0))
+                tasks.create_task(desk.lifting(LIMIT))
+                await asyncio.sleep(15)  # the second is being kept
+                desk.clock.advance(60)
+                desk.controls.restrictions()
+            await a_while(desk, 11)
+
+        run(scenario())
+
+        assert desk.kept_kinds() == [PAUSE]
+        assert [each.facts["how"] for each in desk.journal.of(Event.CONTROL_ENDED)] == ["expired"]

@@ -15,7 +15,7 @@ from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need
 from mainstay.runtime.clock import StepClock
-from mainstay.shard.demand import Applied, DemandBook, HeldRollup
+from mainstay.shard.demand import Applied, Believed, DemandBook, HeldRollup
 from mainstay.shard.events import Event
 from mainstay.shard.quarantine import QuarantineRule, Suspicion
 from noticing import NoticingJournal
@@ -35,6 +35,13 @@ def rows(count: int, cluster: ClusterId = WEB, **amounts: int) -> list[Need]:
     ]
 
 
+def taken(book: DemandBook, cluster: ClusterId, needs: list[Need]) -> Applied:
+    """What becomes of a roll-up that is judged at once."""
+    applied = book.take(book.standing(cluster).verdict(needs))
+    assert applied is not None
+    return applied
+
+
 class Book:
     """A book with what stands around it."""
 
@@ -49,7 +56,7 @@ class Book:
 
     def applied(self, needs: list[Need], *, after_s: float = ROLLUP_EVERY_S) -> Applied:
         self.clock.advance(after_s)
-        return self.book.apply(WEB, needs)
+        return taken(self.book, WEB, needs)
 
     @property
     def rows(self) -> int:
@@ -112,8 +119,8 @@ class TestQuarantine:
     def test_one_cluster_waits_for_itself_alone(self, world: Book) -> None:
         world.told(20, 0, 0)
 
-        assert world.book.apply(BATCH, rows(20, BATCH)) is ACCEPTED
-        assert world.book.apply(BATCH, []) is HELD
+        assert taken(world.book, BATCH, rows(20, BATCH)) is ACCEPTED
+        assert taken(world.book, BATCH, []) is HELD
         assert world.told(0) == [ACCEPTED]
 
     def test_what_is_held_is_told_and_shown_until_it_ends(self, world: Book) -> None:
@@ -159,7 +166,7 @@ class TestApply:
         first = [a_need(cluster=WEB, arrival_nanos=1)]
         later = [a_need(cluster=WEB, arrival_nanos=2)]
 
-        assert [world.book.apply(WEB, each) for each in (first, later)] == [ACCEPTED, UNCHANGED]
+        assert [taken(world.book, WEB, each) for each in (first, later)] == [ACCEPTED, UNCHANGED]
         assert world.book.of_cluster(WEB) == tuple(first)
 
     def test_a_second_empty_roll_up_is_unchanged(self, world: Book) -> None:
@@ -169,7 +176,7 @@ class TestApply:
         before = world.book.snapshot()
 
         with pytest.raises(Rejected, match="names cluster batch"):
-            world.book.apply(WEB, rows(3, BATCH))
+            taken(world.book, WEB, rows(3, BATCH))
 
         assert world.book.heard == frozenset()
         assert world.book.snapshot() is before
@@ -180,6 +187,62 @@ class TestApply:
 
         assert len(world.book.snapshot().needs) == 3
         assert world.book.snapshot().heard == {WEB}
+
+
+class TestJudgedBeside:
+    """Between what a roll-up is judged by and its taking in, others may have been taken in."""
+
+    @pytest.mark.parametrize("count", [7, 0])
+    def test_one_that_was_judged_by_what_is_no_longer_so_is_not_taken_in(
+        self, world: Book, count: int
+    ) -> None:
+        """Whether the other was believed or held."""
+        world.told(20)
+        late = world.book.standing(WEB).verdict(rows(15))
+        world.told(count)
+        before, held = world.book.snapshot(), dict(world.book.held)
+
+        assert world.book.take(late) is None
+
+        assert world.book.snapshot() is before
+        assert world.book.held == held
+        assert world.told(15) == [ACCEPTED]
+
+    def test_of_two_that_are_held_at_the_same_time_only_one_counts(self, world: Book) -> None:
+        world.told(20)
+        first, second = [world.book.standing(WEB).verdict([]) for _ in range(2)]
+
+        assert [world.book.take(each) for each in (first, second)] == [HELD, None]
+        assert world.book.held[WEB].in_a_row == 1
+
+    def test_roll_ups_of_different_clusters_do_not_disturb_each_other(self, world: Book) -> None:
+        verdict = world.book.standing(WEB).verdict(rows(3))
+        taken(world.book, BATCH, rows(2, BATCH))
+
+        assert world.book.take(verdict) is ACCEPTED
+
+    def test_taking_in_keeps_the_very_rows_that_were_made_beside(self, world: Book) -> None:
+        """So nothing of it grows with their number."""
+        verdict = world.book.standing(WEB).verdict(rows(3))
+        assert isinstance(verdict.outcome, Believed)
+
+        world.book.take(verdict)
+
+        assert world.book.of_cluster(WEB) is verdict.outcome.rows
+
+    def test_to_say_again_what_is_believed_ends_a_wait_and_is_a_new_sighting(
+        self, world: Book
+    ) -> None:
+        world.told(20, 0)
+        kind = world.book.of_cluster(WEB)[0].profile.fingerprint
+        world.book.latency.configured(WEB, kind)
+        before = world.book.snapshot()
+
+        assert world.book.take(world.book.standing(WEB).again()) is UNCHANGED
+
+        assert world.book.held == {}
+        assert world.book.snapshot() is before
+        assert world.book.latency.configured(WEB, kind) == 0
 
 
 class TestSnapshot:
@@ -220,7 +283,7 @@ class TestSnapshot:
         world.told(3)
         before = world.book.snapshot()
 
-        world.book.apply(BATCH, [])
+        taken(world.book, BATCH, [])
 
         assert world.book.snapshot().heard == {WEB, BATCH}
         assert before.heard == {WEB}
@@ -245,7 +308,7 @@ class TestSnapshot:
 class TestLatency:
     def test_demand_waits_from_its_first_believed_roll_up(self, world: Book) -> None:
         profile = a_need_profile(priority=7)
-        world.book.apply(WEB, [a_need(cluster=WEB, profile=profile)])
+        taken(world.book, WEB, [a_need(cluster=WEB, profile=profile)])
         world.clock.advance(12)
 
         assert world.book.latency.configured(WEB, profile.fingerprint) == 12
@@ -255,7 +318,7 @@ class TestLatency:
         other = a_need(cluster=WEB, profile=a_need_profile(priority=7))
         world.clock.advance(5)
 
-        assert world.book.apply(WEB, [other]) is HELD
+        assert taken(world.book, WEB, [other]) is HELD
 
         assert world.book.latency.configured(WEB, other.profile.fingerprint) is None
         known = world.book.of_cluster(WEB)[0].profile.fingerprint

@@ -43,7 +43,8 @@ class Fed:
         return self.feed.health
 
     async def next(self, *, full: bool = False) -> MachineBatch:
-        """Ask, wait, take."""
+        """A tick: ask, wait, take."""
+        self.feed.tick()
         self.feed.ask(full=full)
         for _ in range(1000):
             await asyncio.sleep(1)
@@ -181,13 +182,31 @@ class TestKindOfList:
         ("capabilities", "kinds"),
         [(DELTAS_ONLY, "fdddfdddfd"), (DELTAS, "fddddddddd"), (None, "ffffffffff")],
     )
-    def test_one_without_tombstones_is_listed_in_full_every_so_many_lists(
+    def test_one_without_tombstones_is_listed_in_full_every_so_many_ticks(
         self, capabilities: Capabilities | None, kinds: str
     ) -> None:
         async def scenario() -> None:
             link = FakeLink(a_machine(), capabilities=capabilities)
             async with Fed(link, FeedOptions(full_every=4)) as fed:
                 assert await fed.kinds(10) == kinds
+
+        run(scenario())
+
+    @pytest.mark.parametrize("capabilities", [DELTAS_ONLY, DELTAS])
+    def test_lists_between_two_ticks_bring_no_full_list_nearer(
+        self, capabilities: Capabilities
+    ) -> None:
+        async def scenario() -> None:
+            link = FakeLink(a_machine(), capabilities=capabilities)
+            async with Fed(link, FeedOptions(full_every=4, full_every_declared=4)) as fed:
+                assert await fed.kinds(4) == "fddd"
+                for _ in range(20):
+                    fed.feed.ask()
+                    await asyncio.sleep(1)
+                    fetched = fed.feed.take()
+                    assert fetched is not None
+                    assert not fetched.full
+                assert await fed.kinds(5) == "fdddf"
 
         run(scenario())
 

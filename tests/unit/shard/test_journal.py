@@ -13,13 +13,13 @@ from mainstay.engine.policy import Policy
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.runtime.clock import StepClock
+from mainstay.shard.admitted import HeldAs
 from mainstay.shard.audit.log import Content
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.journal import KEPT, LINES_MAX, LINES_WINDOW_S, ShardJournal
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
-from mainstay.shard.rails import HeldAs
 
 D = Disposition
 

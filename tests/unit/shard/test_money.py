@@ -18,11 +18,11 @@ from mainstay.model.charges import ChargeMark
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
-from mainstay.model.money_views import MoneyQuery
+from mainstay.model.money_views import NOBODY, MoneyQuery
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
 from mainstay.model.views import ActionQuery, MoneyRow, Stamp, SummaryQuery
-from mainstay.shard.answers.money import NOBODY, facts_of, money_rows, whole
+from mainstay.shard.answers.money import facts_of, money_rows, whole
 from mainstay.shard.answers.rows import action_rows
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.journal import action_content

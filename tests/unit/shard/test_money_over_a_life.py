@@ -122,6 +122,22 @@ def test_over_a_whole_life_the_sum_is_the_bill_of_the_providers(tmp_path: Path) 
     run(life())
 
 
+def test_a_shard_that_is_killed_young_goes_on_counting_from_where_it_began(tmp_path: Path) -> None:
+    async def life() -> None:
+        async with sims(*providers()) as made:
+            async with running(tmp_path, made) as whole, whole.cluster() as web:
+                web.roll_up(asks(m5=8, p5=2))
+                await asyncio.sleep(25)
+                assert told(whole).total.hosts
+            async with running(tmp_path, made) as whole:
+                await asyncio.sleep(2 * SECONDS_MIN)  # a bill has a first minute at once
+                await counted(whole)
+                assert told(whole).since_s == 0.0
+                assert_equal(whole, made.values())
+
+    run(life())
+
+
 def is_running(made: dict[str, Sim], host: str) -> bool:
     return made["spot"].cloud.bill.is_running(host)
 

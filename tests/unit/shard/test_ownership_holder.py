@@ -137,8 +137,8 @@ def promised(whole: Whole) -> int:
     return len(whole.data.owned.value.promises)
 
 
-def pause(whole: Whole, *, lasts_s: float) -> None:
-    whole.assembled.live.set_control(
+async def pause(whole: Whole, *, lasts_s: float) -> None:
+    await whole.assembled.live.set_control(
         ControlKind.PAUSE, cluster=None, value=0, reason="a test", by="me", lasts_s=lasts_s
     )
 
@@ -388,7 +388,7 @@ class TestGiving:
         """Nor what it only waits for: here everything is held back."""
 
         async def scenario(whole: Whole, web: Cluster) -> None:
-            whole.assembled.live.set_control(
+            await whole.assembled.live.set_control(
                 ControlKind.PAUSE, cluster=None, value=0, reason="a test", by="me", lasts_s=500
             )
             web.ask_for(3, priority=-1000)
@@ -622,7 +622,7 @@ class TestDraining:
 
         async def scenario(whole: Whole, web: Cluster) -> None:
             holder = whole.assembled.holder
-            pause(whole, lasts_s=50)
+            await pause(whole, lasts_s=50)
             assert await told(whole, self.drain(2), name="drain") is None
             [promise] = whole.data.owned.value.promises
             assert len(promise.victims) == 2
@@ -655,7 +655,7 @@ class TestDraining:
 
     def test_a_promise_that_nobody_asks_for_any_more_is_dropped(self, tmp_path: Path) -> None:
         async def scenario(whole: Whole, web: Cluster) -> None:
-            pause(whole, lasts_s=3 * UNASKED_S)
+            await pause(whole, lasts_s=3 * UNASKED_S)
             assert await told(whole, self.drain(), name="drain") is None
             await swept(whole, UNASKED_S / 2)
             assert await told(whole, self.drain(), name="drain") is None
@@ -694,7 +694,7 @@ class TestDraining:
         self, tmp_path: Path, kind: ControlKind
     ) -> None:
         async def scenario(whole: Whole, _: Cluster) -> None:
-            whole.assembled.live.set_control(
+            await whole.assembled.live.set_control(
                 kind, cluster=None, value=0, reason="a test", by="me", lasts_s=5000
             )
             ack = await self.until_told(whole, self.drain(), seconds=1000)

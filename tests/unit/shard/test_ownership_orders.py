@@ -6,7 +6,7 @@ from mainstay.model.action import ActionKind
 from mainstay.model.state import State
 from mainstay.shard.executor import Executor
 from mainstay.shard.outcomes import Disposition
-from mainstay.shard.rails import Stance
+from mainstay.shard.restrictions import Stance
 from shard_hands import M, a_link, an_order, finished, hands, in_time
 
 PREEMPT = an_order(ActionKind.PREEMPT)

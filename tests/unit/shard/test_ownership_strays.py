@@ -187,7 +187,7 @@ class TestWhoseItServes:
 
     def test_one_of_a_cluster_that_asks_for_nothing_now_stays(self, tmp_path: Path) -> None:
         async def scenario(whole: Whole, web: Cluster) -> None:
-            whole.assembled.live.set_control(
+            await whole.assembled.live.set_control(
                 ControlKind.PAUSE, cluster=None, value=0, reason="a test", by="me", lasts_s=900
             )
             web.ask_for(0)

@@ -18,7 +18,7 @@ from mainstay.model.resources import Resources
 from mainstay.model.state import State
 from mainstay.shard.events import Event
 from mainstay.shard.outcomes import Outcome
-from mainstay.shard.rails import Stance
+from mainstay.shard.restrictions import Stance
 from shard_hands import WEB, M, a_link, an_order, carried_out, changed, finished, hands, in_time
 
 PROVISION = an_order(ActionKind.PROVISION)

@@ -24,6 +24,10 @@ def rows(count: int, **amounts: int) -> list[Need]:
     ]
 
 
+def others(count: int, **amounts: int) -> list[Need]:
+    return [a_need(aggregate=amounts, group=f"other-{number}") for number in range(count)]
+
+
 def found(before: Sequence[Need], after: Sequence[Need], **rule: object) -> Suspicion | None:
     return suspicion(Baseline(before), after, QuarantineRule(**rule))  # type: ignore[arg-type]
 
@@ -59,15 +63,19 @@ class TestAmounts:
         ("after", "suspicious"),
         [
             ({"cpu": 1000, "memory": 500}, False),
-            ({"cpu": 100, "memory": 49}, False),
-            ({"cpu": 99, "memory": 50}, False),
+            ({"cpu": 100, "memory": 50}, False),
+            ({"cpu": 99, "memory": 500}, True),
+            ({"cpu": 1000, "memory": 49}, True),
+            ({"cpu": 1000}, True),
             ({"cpu": 99, "memory": 49}, True),
             ({"cpu": 0, "memory": 0}, True),
             ({}, True),
             ({"cpu": 99}, True),
+            ({"gpu": 1}, True),
+            ({"cpu": 1000, "gpu": 1}, True),
         ],
     )
-    def test_rows_that_keep_their_count_and_lose_every_amount_are_suspicious(
+    def test_rows_that_stay_and_lose_one_amount_or_all_are_suspicious(
         self, after: dict[str, int], suspicious: bool
     ) -> None:
         before = rows(10, cpu=1000, memory=500)
@@ -82,8 +90,29 @@ class TestAmounts:
         assert found(before, [*rows(9, cpu=0), a_need(aggregate={"cpu": 1000})]) is None
         assert found(before, [*rows(9, cpu=0), a_need(aggregate={"cpu": 999})]) is not None
 
-    def test_asking_for_something_else_instead_is_not_a_loss(self) -> None:
-        assert found(rows(10, cpu=1000), rows(10, gpu=1)) is None
+    @pytest.mark.parametrize("after", [rows(11, cpu=1), rows(9, cpu=1), others(10, cpu=1)])
+    def test_other_rows_may_ask_for_one_amount_less_but_not_for_nothing(
+        self, after: list[Need]
+    ) -> None:
+        before = rows(10, cpu=1000, memory=500)
+        kept = a_need(aggregate={"memory": 5000}, group=after[0].group)
+
+        assert found(before, [kept, *after[1:]]) is None
+        assert found(before, after) is Suspicion.AMOUNTS
+
+    def test_other_rows_that_ask_for_something_else_instead_are_no_loss(self) -> None:
+        assert found(rows(10, cpu=1000), others(10, gpu=1)) is None
+        assert found(rows(10, cpu=1000), others(10, gpu=0)) is Suspicion.AMOUNTS
+
+    @pytest.mark.parametrize(("asking", "suspicious"), [(9, False), (10, True)])
+    def test_what_only_a_few_rows_ask_for_they_may_stop_asking_for(
+        self, asking: int, suspicious: bool
+    ) -> None:
+        """A job that ends takes its GPUs with it, and nobody waits for the rest of the demand."""
+        before = [*rows(asking, cpu=1000, gpu=8), *others(10, cpu=1000)]
+        now = [*rows(asking, cpu=1000, gpu=0), *others(10, cpu=1000)]
+
+        assert (found(before, now) is Suspicion.AMOUNTS) == suspicious
 
     def test_what_asked_for_nothing_before_has_nothing_to_lose(self) -> None:
         assert found(rows(10, cpu=0), rows(10, cpu=0)) is None

@@ -14,20 +14,10 @@ from mainstay.model.action import ActionKind
 from mainstay.model.errors import Rejected
 from mainstay.model.ids import ClusterId
 from mainstay.model.state import State
+from mainstay.shard.admitted import HELD_TOLD_MAX, NOTHING, Admitted, HeldAs
 from mainstay.shard.outcomes import Disposition
-from mainstay.shard.rails import (
-    HELD_TOLD_MAX,
-    NO_LIMITS,
-    NOTHING,
-    Admitted,
-    HeldAs,
-    Limits,
-    Restrictions,
-    Stance,
-    admit,
-    reclaim_cap,
-    stance_of,
-)
+from mainstay.shard.rails import admit, reclaim_cap, stance_of
+from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
 from mainstay.shard.sharing import shares
 from plans import Doing, a_plan, acquire, delete, name_of, preempt, reclaim
 

@@ -43,24 +43,25 @@ class TestRemoval:
             w.links["metal"].take_away("m-1", "m-2")
             looked = await w.cycles(2)
             assert looked.removed == 2
-            assert len(w.inventory) == 1
+            assert len(w.inventory) == 3
             assert w.diary.count(Event.MACHINE_REMOVED, why) == 2
             assert w.clusters.states("web") == [State.CONFIGURED, State.FAILED]
             assert w.clusters.told[-1][1].last_error == "gone"
             assert w.ends.failures == [("m-1", "metal")]  # the idle one served nobody
 
-        machines = [a_machine(State.CONFIGURED), a_machine(id="m-2"), a_machine(id="m-3")]
-        play(scenario, FakeLink(*machines, capabilities=kind))
+        idle = [a_machine(id=f"m-{number}") for number in range(2, 6)]
+        play(scenario, FakeLink(a_machine(State.CONFIGURED), *idle, capabilities=kind))
 
     def test_only_machines_of_that_provider_are_missing_from_its_list(self) -> None:
         async def scenario(w: World) -> None:
             await w.first()
             w.links["metal"].take_away("m-1")
             await w.cycles(2)
-            assert w.inventory.ids() == ["c-1"]
+            assert w.inventory.ids() == ["c-1", "m-2"]
 
         cloud = FakeLink(a_machine(id="c-1"), source="cloud", capabilities=FULL_ONLY)
-        play(scenario, FakeLink(a_machine(), capabilities=FULL_ONLY), cloud)
+        metal = FakeLink(a_machine(), a_machine(id="m-2"), capabilities=FULL_ONLY)
+        play(scenario, metal, cloud)
 
     def test_a_machine_in_flight_is_never_removed_by_a_full_list(self) -> None:
         async def scenario(w: World) -> None:
@@ -73,7 +74,8 @@ class TestRemoval:
             await w.cycles(2)
             assert not w.has()
 
-        play(scenario, FakeLink(a_machine(), capabilities=FULL_ONLY))
+        machines = [a_machine(), a_machine(id="m-2")]
+        play(scenario, FakeLink(*machines, capabilities=FULL_ONLY))
 
     @pytest.mark.parametrize("peer", [DELTAS_ONLY, None], ids=["declared", "BigFleet"])
     def test_without_tombstones_it_is_removed_by_the_next_full_list(
@@ -90,7 +92,8 @@ class TestRemoval:
             assert {bool(asked.since) for asked in link.asked} == {True, False}
 
         options = FeedOptions(full_every=5, incremental_from_peers=True)
-        play(scenario, FakeLink(a_machine(), capabilities=peer), feed_options=options)
+        machines = [a_machine(), a_machine(id="m-2")]
+        play(scenario, FakeLink(*machines, capabilities=peer), feed_options=options)
 
     def test_a_peer_that_has_lost_our_cursor_takes_nothing_away_until_then(self) -> None:
         """It answers in full and does not say so: what it does not name may still be there."""
@@ -135,6 +138,20 @@ class TestHeldLists:
             assert w.diary.count(Event.LIST_HELD, "metal") == bool(held)
 
         play(scenario, fleet(100))
+
+    def test_a_list_that_names_none_of_those_we_know_is_held_whatever_is_in_our_hands(self) -> None:
+        """One that is in our hands it could not have named: of the other it misses all there is."""
+
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.ledger.take(MachineId("m-002"))
+            w.links["metal"].hides = set(names(2))
+            assert (await w.cycles(1)).held == 1
+            w.links["metal"].hides = set()
+            await w.cycles(2)
+            assert w.inventory.ids() == names(2)
+
+        play(scenario, fleet(2))
 
     def test_new_machines_do_not_make_up_for_missing_ones(self) -> None:
         async def scenario(w: World) -> None:

@@ -1,7 +1,7 @@
 """The sessions of a shard, without a network: what is said to whom, and what each frame does."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from typing_extensions import override
 from builders import a_machine, a_need, a_need_profile, a_profile
 from mainstay.engine.hints import Confidence, Hint
 from mainstay.model.calls import BLOB_BYTES_MAX
-from mainstay.model.errors import InvalidRollup, Rejected, Unavailable
+from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.frames import (
     Acknowledged,
     BootstrapAnswer,
@@ -26,13 +26,12 @@ from mainstay.model.ids import ClusterId
 from mainstay.model.need import Operator, Requirement
 from mainstay.model.profile import HostRef
 from mainstay.model.resources import Resources
+from mainstay.model.rollup import RawNeed, accept
 from mainstay.model.state import State
 from mainstay.runtime.clock import StepClock
-from mainstay.shard.demand import Applied, DemandBook
+from mainstay.shard.demand import Applied
 from mainstay.shard.events import Event
 from mainstay.shard.sessions import NoSession, SessionOptions
-from mainstay.wire.needs import RawRollup
-from noticing import NoticingJournal
 from talking import BATCH, WEB, Line, Stage, a_rollup, settle
 from virtual_loop import run
 
@@ -54,6 +53,22 @@ def of(stage: Stage, event: Event) -> list[dict[str, object]]:
 async def asked_on(line: Line) -> BootstrapAsked:
     await settle()
     return line.heard(BootstrapAsked)[-1]
+
+
+class HeldUp:
+    """An Aside whose works end when they are let go, whoever waits for them."""
+
+    def __init__(self) -> None:
+        self._ends: list[asyncio.Event] = []
+
+    async def __call__(self, work: Callable[[], object]) -> object:
+        self._ends.append(asyncio.Event())
+        done = work()
+        await self._ends[-1].wait()
+        return done
+
+    def let_go(self, number: int) -> None:
+        self._ends[number].set()
 
 
 class TestHello:
@@ -142,27 +157,53 @@ class TestReplacement:
 
         on(Stage, scenario)
 
-    def test_a_rollup_of_a_replaced_session_does_not_overrule_its_successor(self) -> None:
+    @pytest.mark.parametrize("successor", ["says nothing", "has been believed", "is gone too"])
+    def test_a_rollup_of_a_replaced_session_does_not_overrule_its_successor(
+        self, successor: str
+    ) -> None:
+        """Its verdict is made, late, and its lane has not yet been told to end."""
+
         async def scenario() -> None:
-            may_end = asyncio.Event()
-
-            async def slowly(work: Callable[[], object]) -> object:
-                await may_end.wait()
-                return work()
-
-            stage = Stage(aside=slowly)
+            held_up = HeldUp()
+            stage = Stage(aside=held_up)
             old = Line(stage.sessions.opened(Hello(WEB)))
             reading = stage.sessions.read_rollups(old.session)
             async with asyncio.TaskGroup() as tasks:
                 task = tasks.create_task(reading)
-                old.session.rolled_up(a_rollup(a_need()))
+                old.session.rolled_up(a_rollup(a_need(group="old")))
                 await settle()
-                async with stage.line():
-                    may_end.set()
+                async with stage.line() as line:
+                    if successor == "has been believed":
+                        line.session.rolled_up(a_rollup(a_need(group="new")))
+                        await settle()
+                        held_up.let_go(1)
+                        await settle()
+                    before, wakes = stage.book.of_cluster(WEB), stage.wakes
+                    if successor == "is gone too":
+                        line.session.close()
+                    held_up.let_go(0)
                     await settle()
-                    assert stage.book.applied == []
-                    assert stage.wakes == 0
+                    assert stage.book.of_cluster(WEB) == before
+                    assert [need.group for need in before] == ["new"] * wakes
+                    assert stage.wakes == wakes == len(stage.book.heard)
+                    assert old.session.rollups == 0
                 task.cancel()
+
+        run(scenario())
+
+    def test_a_rollup_that_is_judged_while_its_session_ends_is_not_taken_in(self) -> None:
+        async def scenario() -> None:
+            held_up = HeldUp()
+            stage = Stage(aside=held_up)
+            async with stage.line() as line:
+                line.session.rolled_up(a_rollup(a_need()))
+                await settle()
+                line.session.close()
+                held_up.let_go(0)
+                await settle()
+            assert stage.book.applied == []
+            assert stage.book.heard == frozenset()
+            assert stage.wakes == 0
 
         run(scenario())
 
@@ -201,33 +242,96 @@ class TestRollups:
 
         on(Stage, scenario)
 
-    @pytest.mark.parametrize("applied", [Applied.UNCHANGED, Applied.HELD])
-    def test_one_that_changes_nothing_is_acknowledged_and_wakes_nobody(
-        self, applied: Applied
+    @pytest.mark.parametrize("nanos", [1, 2])
+    def test_one_that_says_the_same_again_is_acknowledged_and_wakes_nobody(
+        self, nanos: int
     ) -> None:
+        """Whether it is the same to the last bit or was written anew."""
+
         async def scenario(stage: Stage) -> None:
-            stage.book.says = applied
             async with stage.line() as line:
                 line.session.rolled_up(a_rollup(a_need()))
                 await settle()
+                before = stage.book.snapshot()
+                line.session.rolled_up(a_rollup(a_need(), nanos=nanos))
+                await settle()
 
-                assert line.said[1:] == [Acknowledged("rollup")]
-                assert stage.wakes == 0
+                assert line.said[1:] == [Acknowledged("rollup")] * 2
+                assert stage.wakes == 1
+                assert stage.book.snapshot() is before
+                assert stage.sessions.facts()[0].rollups == 2
 
         on(Stage, scenario)
+
+    def test_one_that_is_repeated_to_the_last_bit_is_not_read_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nor in a new session; and what was believed may have been written anew since."""
+        read: list[int] = []
+
+        def noted(cluster: ClusterId, rows: Sequence[RawNeed], *, arrival_nanos: int) -> object:
+            read.append(arrival_nanos)
+            return accept(cluster, rows, arrival_nanos=arrival_nanos)
+
+        async def scenario(stage: Stage) -> None:
+            for _ in range(2):
+                async with stage.line() as line:
+                    for nanos in (1, 1, 2, 2):
+                        line.session.rolled_up(a_rollup(a_need(), nanos=nanos))
+                        await settle()
+                    assert len(line.heard(Acknowledged)) == 5
+            assert read == [1, 2, 1, 2]
+            assert stage.book.of_cluster(WEB) == (a_need(arrival_nanos=1),)
+
+        monkeypatch.setattr("mainstay.shard.sessions.accept", noted)
+        on(Stage, scenario)
+
+    def test_one_that_repeats_what_was_held_counts_and_one_that_was_believed_ends_the_wait(
+        self,
+    ) -> None:
+        many = [a_need(group=f"g-{number}") for number in range(20)]
+
+        async def scenario(stage: Stage) -> None:
+            async with stage.line() as line:
+                for needs in (many, [], [], many, [], [], []):
+                    line.session.rolled_up(a_rollup(*needs))
+                    await asyncio.sleep(10)
+                assert [len(needs) for _, needs in stage.book.applied] == [20] * 6 + [0]
+                assert len(line.heard(Acknowledged)) == 8
+                assert stage.wakes == 2
+
+        on(Stage, scenario)
+
+    def test_one_is_judged_anew_when_its_cluster_stands_otherwise_meanwhile(self) -> None:
+        async def scenario() -> None:
+            held_up = HeldUp()
+            stage = Stage(aside=held_up)
+            async with stage.line() as line:
+                line.session.rolled_up(a_rollup(a_need(), nanos=9))
+                await settle()
+                other = stage.book.standing(WEB).verdict([a_need(arrival_nanos=3)])
+                assert stage.book.take(other) is Applied.ACCEPTED
+                for number in range(2):
+                    held_up.let_go(number)
+                    await settle()
+
+                assert stage.book.of_cluster(WEB) == (a_need(arrival_nanos=3),)
+                assert line.said[1:] == [Acknowledged("rollup")]
+                assert stage.wakes == 0
+                assert stage.sessions.facts()[0].rollups == 1
+
+        run(scenario())
 
     def test_a_refused_rollup_opens_no_gate_triggers_no_cycle_and_is_not_acknowledged(
         self,
     ) -> None:
         async def scenario() -> None:
-            book = DemandBook(StepClock(), NoticingJournal())
-            stage = Stage(rollups=book)
+            stage = Stage()
             async with stage.line() as line:
-                bad = RawRollup(WEB, -1, ())
-                line.session.rolled_up(lambda: bad)
+                line.session.rolled_up(a_rollup(nanos=-1))
                 await settle()
 
-                assert book.heard == frozenset()
+                assert stage.book.heard == frozenset()
                 assert stage.wakes == 0
                 assert line.said == [Acknowledged("hello")]
                 facts = of(stage, Event.ROLLUP_REFUSED)
@@ -238,8 +342,8 @@ class TestRollups:
 
     def test_a_quarantined_rollup_opens_the_gate_and_triggers_no_cycle(self) -> None:
         async def scenario() -> None:
-            book = DemandBook(StepClock(), NoticingJournal())
-            stage = Stage(rollups=book)
+            stage = Stage()
+            book = stage.book
             many = [a_need(group=f"g-{number}") for number in range(20)]
             async with stage.line() as line:
                 line.session.rolled_up(a_rollup(*many))
@@ -258,15 +362,13 @@ class TestRollups:
         run(scenario())
 
     def test_a_rollup_after_a_refused_one_is_taken_in(self) -> None:
-        def torn() -> RawRollup:
-            raise InvalidRollup("cannot be read")
-
         async def scenario(stage: Stage) -> None:
             async with stage.line() as line:
-                line.session.rolled_up(torn)
+                line.session.rolled_up(a_rollup(a_need())[:-1])
                 await settle()
                 line.session.rolled_up(a_rollup(a_need()))
                 await settle()
+                assert len(of(stage, Event.ROLLUP_REFUSED)) == 1
                 assert len(stage.book.applied) == 1
 
         on(Stage, scenario)
@@ -282,15 +384,6 @@ class TestRollups:
         on(Stage, scenario)
 
     def test_of_rollups_that_wait_to_be_read_only_the_newest_is(self) -> None:
-        read: list[int] = []
-
-        def numbered(number: int) -> Callable[[], RawRollup]:
-            def reading() -> RawRollup:
-                read.append(number)
-                return RawRollup(WEB, number, ())
-
-            return reading
-
         async def scenario() -> None:
             turn = asyncio.Semaphore(0)
 
@@ -301,13 +394,13 @@ class TestRollups:
             stage = Stage(aside=slowly)
             async with stage.line() as line:
                 for number in range(5):
-                    line.session.rolled_up(numbered(number))
+                    line.session.rolled_up(a_rollup(a_need(group=f"g-{number}")))
                     await settle()
                 turn.release()
                 turn.release()
                 await settle()
-                assert read == [0, 4]
-                assert len(stage.book.applied) == 2
+                groups = [needs[0].group for _, needs in stage.book.applied]
+                assert groups == ["g-0", "g-4"]
 
         run(scenario())
 

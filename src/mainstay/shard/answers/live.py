@@ -158,7 +158,7 @@ class LiveShard:
                 profile = self.inventory.machine(action.machine).profile
                 yield Kind(done.order.source, profile.instance_type), Step.CONFIGURE, done.seconds
 
-    def set_control(
+    async def set_control(
         self,
         kind: ControlKind,
         *,
@@ -169,17 +169,17 @@ class LiveShard:
         lasts_s: float,
     ) -> Control:
         """Hold something back, and have a cycle that knows of it."""
-        control = self.controls_.set(
+        control = await self.controls_.set(
             kind, cluster=cluster, value=value, reason=reason, by=by, lasts_s=lasts_s
         )
         self.shard.wake()
         return control
 
-    def lift_control(
+    async def lift_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, reason: str, by: str
     ) -> Control:
         """Take a control back before its time, and have a cycle that knows of it."""
-        control = self.controls_.lift(kind, cluster=cluster, reason=reason, by=by)
+        control = await self.controls_.lift(kind, cluster=cluster, reason=reason, by=by)
         self.shard.wake()
         return control
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from mainstay.model.errors import Rejected
-from mainstay.model.money_views import MoneyQuery, MoneyRows
+from mainstay.model.money_views import NOBODY, MoneyQuery, MoneyRows
 from mainstay.model.views import MoneyRow, Stamp
 from mainstay.shard.money.account import (
     Account,
@@ -18,8 +18,6 @@ from mainstay.shard.money.account import (
     in_nano_dollars,
     nanoseconds,
 )
-
-NOBODY: Final = "(nobody)"
 
 BY: Final[Mapping[str, Callable[[Cell], str]]] = {
     "cluster": lambda cell: cell.cluster or NOBODY,

@@ -142,7 +142,7 @@ class Facts(Protocol):
 class Live(Facts, Protocol):
     """A shard that can also be told something."""
 
-    def set_control(
+    async def set_control(
         self,
         kind: ControlKind,
         *,
@@ -152,12 +152,12 @@ class Live(Facts, Protocol):
         by: str,
         lasts_s: float,
     ) -> Control:
-        """Hold something back."""
+        """Hold something back; kept when this returns."""
 
-    def lift_control(
+    async def lift_control(
         self, kind: ControlKind, *, cluster: ClusterId | None, reason: str, by: str
     ) -> Control:
-        """Take a control back before its time."""
+        """Take a control back before its time; kept when this returns."""
 
     def retire(self, machine: MachineId, *, reason: str, by: str) -> Machine:
         """Give up the record of a Failed machine; as it was. Rejected in any other state."""
@@ -347,7 +347,7 @@ class ShardControls:
 
     async def set_control(self, request: SetControlRequest) -> ControlRow:
         """Restrict it."""
-        control = self._shard.set_control(
+        control = await self._shard.set_control(
             _kind(request.kind),
             cluster=_cluster(request.cluster),
             value=request.value,
@@ -359,7 +359,7 @@ class ShardControls:
 
     async def lift_control(self, request: LiftControlRequest) -> ControlRow:
         """Lift a restriction; the one that was in force."""
-        control = self._shard.lift_control(
+        control = await self._shard.lift_control(
             _kind(request.kind),
             cluster=_cluster(request.cluster),
             reason=request.reason,

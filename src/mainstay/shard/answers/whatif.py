@@ -55,6 +55,7 @@ def what_if(plan: Plan, query: WhatIfQuery, stamp: Stamp) -> WhatIfAnswer:
         moved_count=len(told.moved),
         drained_count=len(told.drained),
         spared_count=len(told.spared),
+        unmatched=tuple(each.told for each in told.unmatched),
     )
 
 

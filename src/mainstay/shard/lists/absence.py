@@ -1,8 +1,11 @@
 """Whether the machines that a full list does not name are gone.
 
-A few are, at once. Of many at once it is likelier that the list is wrong: it is held until a full
-list that is asked for some time later misses the same ones. Two lists that were asked for one right
-after the other are wrong for the same reason.
+A few are, at once. Of many, of half of them or of all it is likelier that the list is wrong: it is
+held until a full list that is asked for some time later misses the same ones. Two lists that were
+asked for one right after the other are wrong for the same reason.
+
+The only machine that a provider has is all of them. To doubt a list that was right costs one more
+list; to believe a wrong one costs a serving machine, which is drained when it is back and replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,9 @@ from mainstay.model.ids import MachineId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsenceOptions:
-    """How much may be missing before a list is doubted: both, or it is believed."""
+    """How much may be missing before a list is doubted: both, or it is believed. One that misses
+    all that we know, or half of it and no fewer than two machines, is doubted however this is set.
+    """
 
     missing_min: int = 10
     missing_fraction: float = 0.1
@@ -59,7 +64,7 @@ class Missing:
 
     machines: Sequence[MachineId]
     known: int
-    """How many machines we know of this provider."""
+    """How many machines we know of this provider that the list could have named."""
 
     asked_at_s: float
     back_at_s: float
@@ -92,5 +97,10 @@ def confirms_at_s(since_s: float, back_at_s: float, options: AbsenceOptions) -> 
 
 
 def _too_many(missing: int, known: int, options: AbsenceOptions) -> bool:
-    share = Decimal(repr(options.missing_fraction))  # as people wrote it
-    return missing >= options.missing_min and missing >= share * known
+    """Whether one of the rules applies: at least so many, and at least such a share."""
+    rules = (
+        (options.missing_min, Decimal(repr(options.missing_fraction))),  # as people wrote it
+        (2, Decimal("0.5")),
+        (1, Decimal(1)),
+    )
+    return any(missing >= least and missing >= share * known for least, share in rules)

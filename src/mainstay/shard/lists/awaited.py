@@ -4,10 +4,12 @@ Their machines may serve what is asked for, and nobody here knows them. To acqui
 would buy everything twice, so nothing is, for a while.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
 from mainstay.model.errors import Unavailable
+from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
@@ -24,12 +26,8 @@ class KeptListed(Protocol):
         """Keep these from now on; Unavailable, and then the old ones stay."""
 
 
-class Awaited:
-    """Who is waited for. Lives on the event loop.
-
-    Whoever was never listed has no machine that we bound: on a new data directory nobody is waited
-    for. A directory that does not say who was listed may be of any age: then everybody is.
-    """
+class EverListed:
+    """The providers that were ever listed, by name. Kept beside the event loop, for later lives."""
 
     def __init__(
         self,
@@ -37,20 +35,60 @@ class Awaited:
         kept: KeptListed,
         *,
         is_new: bool,
-        wait_s: float,
-        clock: Clock,
         journal: Journal,
+        aside: Aside,
     ) -> None:
-        """`is_new`: this is the first life there is."""
+        """`is_new`: this is the first life there is.
+
+        Whoever was never listed has no machine that we bound. A directory that does not say who was
+        listed may be of any age: then everybody may have been.
+        """
         self._kept = kept
+        self._journal = journal
+        self._aside = aside
+        self._sources = frozenset(sources)
+        before = frozenset[str]() if is_new else kept.value
+        self._names = self._sources if before is None else before
+        self._heard = asyncio.Event()
+        self._heard.set()
+
+    def now(self) -> frozenset[str]:
+        """Those of them that there still are."""
+        return self._names & self._sources
+
+    def add(self, name: str) -> None:
+        """A list of it was taken in."""
+        self._names |= {name}
+        if self._kept.value != self._names:
+            self._heard.set()
+
+    async def run(self) -> None:
+        """Keep them, until cancelled."""
+        while True:
+            await self._heard.wait()
+            self._heard.clear()
+            await self.save()
+
+    async def save(self) -> None:
+        """Keep them now. If the disk does not take it, the next list tries again."""
+        names = self._names
+        if self._kept.value == names:
+            return
+        try:
+            await self._aside(lambda: self._kept.keep(names))
+        except Unavailable as error:
+            self._journal.noticed(Event.LISTED_NOT_SAVED, why=error.message)
+
+
+class Awaited:
+    """Who is waited for. Lives on the event loop. On a new data directory nobody is."""
+
+    def __init__(self, ever: EverListed, *, wait_s: float, clock: Clock, journal: Journal) -> None:
+        self._ever = ever
         self._clock = clock
         self._journal = journal
-        sources = frozenset(sources)
-        before = frozenset[str]() if is_new else kept.value
-        self._known = sources if before is None else before
-        self._names = self._known & sources if wait_s else frozenset[str]()
+        self._names = ever.now() if wait_s else frozenset[str]()
         self._until_s = clock.elapsed_s() + wait_s
-        self._keep()
 
     def names(self) -> frozenset[str]:
         """Who is waited for now; whoever has not come in time is given up, and that is told."""
@@ -73,16 +111,6 @@ class Awaited:
         )
 
     def listed(self, name: str) -> None:
-        """A list of it was taken in: its machines are known, and this is kept for later lives."""
+        """A list of it was taken in: its machines are known."""
         self._names -= {name}
-        self._known |= {name}
-        self._keep()
-
-    def _keep(self) -> None:
-        """For later lives. If the disk does not take it, the next list tries again."""
-        if self._kept.value == self._known:
-            return
-        try:
-            self._kept.keep(self._known)
-        except Unavailable as error:
-            self._journal.noticed(Event.LISTED_NOT_SAVED, why=error.message)
+        self._ever.add(name)

@@ -34,7 +34,7 @@ class FeedOptions:
     """Of an incremental list: a provider that takes longer for one does not answer."""
 
     full_every: int = 30
-    """Every so many lists one is full, of a provider that does not name what is gone."""
+    """A list is full every so many ticks, of a provider that does not name what is gone."""
 
     full_every_declared: int = 360
     """The same of a provider that does: what a bad line has swallowed comes back."""
@@ -59,7 +59,7 @@ class FeedOptions:
                 f" retry_min_s: {self}"
             )
         if min(self.full_every, self.full_every_declared) < 1:
-            raise Rejected(f"a full list must come every 1 or more lists: {self}")
+            raise Rejected(f"a full list must come every 1 or more ticks: {self}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Feed:
         self._cursor = b""
         self._cursors: deque[bytes] = deque(maxlen=CURSORS_KNOWN)
         self._doubted = False
-        self._deltas = 0
+        self._ticks_since_full = 0
         self._full_began_s = -self._options.full_pause_s
         self._full_from_s = math.inf
         self._listed_at_s = 0.0
@@ -157,6 +157,10 @@ class Feed:
             incremental=self.incremental,
         )
 
+    def tick(self) -> None:
+        """Another cycle by the clock: how often demand or a step wakes us says nothing of time."""
+        self._ticks_since_full += 1
+
     def ask(self, *, full: bool = False) -> None:
         """Fetch a list as soon as the last one has been taken; a full one without any pause.
 
@@ -179,7 +183,6 @@ class Feed:
         if fetched is None:
             return None
         self._cursor, self.taken_asked_at_s = fetched.listed.cursor, fetched.asked_at_s
-        self._deltas = 0 if fetched.full else self._deltas + 1
         self._listed_at_s = self._clock.now_s()
         self._wake()
         return fetched
@@ -268,7 +271,7 @@ class Feed:
             self.back_at_s = self._clock.elapsed_s()
         self._health, self._failures, self._why = Health.ANSWERING, 0, ""
         if fetched.full:
-            self._full_began_s = fetched.asked_at_s
+            self._full_began_s, self._ticks_since_full = fetched.asked_at_s, 0
         if self._is_old(fetched):
             why = "an older list than the last one: asked again"
             self._journal.noticed(Event.LIST_FAILED, reason=self.name, provider=self.name, why=why)
@@ -327,7 +330,7 @@ class Feed:
         declared, options = self._link.capabilities, self._options
         tombstones = declared is not None and declared.tombstones
         every = options.full_every_declared if tombstones else options.full_every
-        return self._deltas + 1 >= every
+        return self._ticks_since_full >= every
 
     def _is_quick(self) -> bool:
         if self._health is Health.LOST or self._arrived is not None:

@@ -105,7 +105,7 @@ class Intake:
         moved = moved_by(merged, snapshot)
         bound = merged.added[snapshot.cluster[merged.added] != 0]
         missing = snapshot.machine_ids(merged.absent)
-        machines = machines_of(snapshot, name) - len(merged.added)
+        machines = machines_of(snapshot, name) - len(merged.added) - self._in_hand(name, touched)
 
         looked = Looked(
             added=len(merged.added),
@@ -139,6 +139,11 @@ class Intake:
         self._claimed[name].update(named)
         self._claimed[name].difference_update(report.tombstones)
         return claimed, named
+
+    def _in_hand(self, name: str, touched: Iterable[MachineId]) -> int:
+        """How many of these are machines of this provider: its list is not heard about them."""
+        inventory = self._books.inventory
+        return sum(each in inventory and inventory.source(each) == name for each in touched)
 
     def refuse(self, name: str, refused: Sequence[Refusal]) -> Looked:
         """Records that were not taken in: counted by reason, and one of each is shown."""

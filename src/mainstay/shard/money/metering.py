@@ -4,6 +4,7 @@ Nothing waits for it. A provider that does not answer is asked again after the n
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -20,7 +21,8 @@ from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.ports import Journal
 
 SAVE_S: Final = 30.0
-"""The book is saved so often, if it has changed."""
+"""The book is saved so often, if it has changed; a new one at once, so that a kill cannot make
+counting begin anew."""
 
 TABS_PER_S: Final = 1_000.0
 """And not more often than so many machines a second allow: a large book is saved less often."""
@@ -68,7 +70,7 @@ class Money:
         kept = tools.safe.value or Kept(since_s=tools.clock.now_s())
         self.book = Book(kept)
         self._woken = asyncio.Event()
-        self._saved_s = tools.clock.elapsed_s()
+        self._saved_s = tools.clock.elapsed_s() if tools.safe.value else -math.inf
         self._mute_until_s: dict[str, float] = {}
         self._waiting: list[ChargeMark] = []
         """Marks that were told and not booked yet."""

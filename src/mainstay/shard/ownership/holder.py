@@ -4,9 +4,7 @@ Each step is one write of one file, then the memory, then the answer. A crash in
 either nothing done, or all of it done and remembered: the answer is then given again.
 """
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from mainstay.engine.barred import Barred
 from mainstay.model.coordination import (
@@ -18,6 +16,7 @@ from mainstay.model.coordination import (
     UnassignDomain,
 )
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
+from mainstay.runtime.one_at_a_time import OneAtATime
 from mainstay.shard.ownership.draining import PROMISE_S, Draining
 from mainstay.shard.ownership.giving import Giving
 from mainstay.shard.ownership.keeping import Keeping, OwnershipTools
@@ -25,8 +24,6 @@ from mainstay.shard.ownership.leaving import Leaving
 from mainstay.shard.ownership.owned import Done, Owned, finished, heard
 from mainstay.shard.ownership.standing import Standing
 from mainstay.shard.ownership.strays import Strays, Told
-
-AnswerT = TypeVar("AnswerT")
 
 UNKNOWN_KIND: Final = "an instruction of a kind that this shard does not know; update it"
 
@@ -42,8 +39,7 @@ class Holder:
         self._giving = Giving(tools, self._keeping, self._standing)
         self._draining = Draining(tools, self._keeping, self._giving, promise_s=promise_s)
         self._strays = Strays(tools, self._keeping)
-        self._one = asyncio.Lock()
-        self._running: set[asyncio.Task[Any]] = set()
+        self._whole = OneAtATime()
 
     @property
     def owned(self) -> Owned:
@@ -76,17 +72,6 @@ class Holder:
         Of strays only those that a coordinator was `told` of are let go; None: nobody is told.
         """
         await self._whole(self._sweep(told))
-
-    async def _whole(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-        """To its end, whatever becomes of who waits: a change that is half made is worse."""
-        task = asyncio.ensure_future(self._alone(work))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
-
-    async def _alone(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-        async with self._one:
-            return await work
 
     async def _carry_out(self, instruction: Instruction) -> InstructAck | None:
         name = instruction.id

@@ -6,12 +6,11 @@ may still take, nor than what the file may say after a write that failed: so not
 somebody else that is taken already. What goes with machines that go is lowered before they are.
 """
 
-import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -24,11 +23,10 @@ from mainstay.model.ids import ClusterId, is_id
 from mainstay.model.profile import Profile
 from mainstay.model.state import State
 from mainstay.runtime.aside import Aside
+from mainstay.runtime.one_at_a_time import OneAtATime
 from mainstay.shard.events import Event
 from mainstay.shard.facts import Published
 from mainstay.shard.ports import Journal
-
-AnswerT = TypeVar("AnswerT")
 
 HEADROOM_PERCENT: Final = 10
 """So much more than it uses a shard could use soon, and at least one machine."""
@@ -94,8 +92,7 @@ class HeldQuota:
         self._knows_all = knows_all
         self._journal = journal
         self._aside = aside
-        self._one = asyncio.Lock()
-        self._running: set[asyncio.Task[Any]] = set()
+        self._whole = OneAtATime()
         self._lowered: dict[QuotaOf, tuple[int, int]] = {}
         """What was held before, and after which cycle that is over."""
 
@@ -160,17 +157,6 @@ class HeldQuota:
             of: max(held.get(of, UNLIMITED), doubt.get(of, UNLIMITED))
             for of in held.keys() | doubt.keys()
         }
-
-    async def _whole(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-        """To its end, and nothing beside it, whatever becomes of who waits."""
-        task = asyncio.ensure_future(self._alone(work))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
-
-    async def _alone(self, work: Coroutine[Any, Any, AnswerT]) -> AnswerT:
-        async with self._one:
-            return await work
 
     async def _hear(
         self, grants: Sequence[Grant], since: Mapping[QuotaOf, int], coming: Collection[str]

@@ -9,7 +9,7 @@ from mainstay.model.ids import parse_cluster_id
 from mainstay.runtime.beside import beside
 from mainstay.runtime.slot import Slot
 from mainstay.shard.talk.outbox import Outbox
-from mainstay.wire.session_server import ReadRollup, Send
+from mainstay.wire.session_server import Send
 
 
 class Host(Protocol):
@@ -41,7 +41,7 @@ class Session:
         self.hello = hello
         self.since_s = since_s
         self.outbox = outbox
-        self.rollup: Slot[ReadRollup] = Slot()
+        self.rollup: Slot[bytes] = Slot()
         self.rollups = 0
         """How many were taken in."""
 
@@ -54,9 +54,9 @@ class Session:
         """A frame has come."""
         self._host.heard(self, frame)
 
-    def rolled_up(self, read: ReadRollup) -> None:
+    def rolled_up(self, frame: bytes) -> None:
         """A roll-up has come: it takes the place of one that waits to be read."""
-        self.rollup.put(read)
+        self.rollup.put(frame)
 
     def ignored(self, why: str) -> None:
         """A frame has come that is none of ours."""
