@@ -90,7 +90,7 @@ class Stage:
         self.shard = self.home.start("shard", *self.shard_words)
         assert self.shard.grpc == address
 
-    def restart_api(self) -> None:
+    def restart_api(self, *more: str) -> None:
         """The same, of the API with the worker and everything else of tenancy in it."""
         self.api.kill()
         at = self.api.facts["addresses"]
@@ -100,12 +100,12 @@ class Stage:
             "--agents",
             at["agents"].rpartition("/")[2],
         ]
-        self.api = self.home.start("api", "api", "--all", *words, "--database", self.url)
+        self.api = self.home.start("api", "api", "--all", *words, "--database", self.url, *more)
         assert self.api.facts["addresses"] == at
 
-    def bridge(self) -> Process:
+    def bridge(self, *more: str) -> Process:
         words = ["--shard", self.shard.grpc, "--insecure", "--simulate", "--http", "127.0.0.1:0"]
-        return self.home.start("bridge", "bridge", *words, "--database", self.url)
+        return self.home.start("bridge", "bridge", *words, "--database", self.url, *more)
 
     def program(self, **given: Any) -> Born:
         """This module as a process."""

@@ -19,7 +19,7 @@ from mainstay.model import group_views as g
 from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
-from mainstay.model.errors import Rejected, Unavailable
+from mainstay.model.errors import Rejected, Unavailable, Unknown
 from mainstay.model.state import State
 from mainstay.runtime.clock import StepClock
 
@@ -54,6 +54,8 @@ class FakeShard:
     told: list[Any] = field(default_factory=list)
     expected: q.Expected = q.NOTHING_EXPECTED
     document: str = "{}"
+    zone: str = ""
+    """The only one that it has; empty: it has all of them."""
 
     def _stamp(self, query: object) -> v.Stamp:
         self.asked.append(query)
@@ -89,7 +91,7 @@ class FakeShard:
     async def clusters(self, query: v.ClusterQuery) -> v.ClusterRows:
         stamp, n = self._stamp(query), self.name
         row = v.ClusterRow(cluster=n, connected=True, heard=True, machines={"Idle": 2})
-        return v.ClusterRows(stamp=stamp, rows=(row,))
+        return v.ClusterRows(stamp=stamp, rows=(row,) if query.cluster in {"", n} else ())
 
     async def actions(self, query: v.ActionQuery) -> v.ActionRows:
         stamp, n = self._stamp(query), self.name
@@ -117,10 +119,13 @@ class FakeShard:
     async def what_if(self, query: q.WhatIfQuery) -> q.WhatIfAnswer:
         stamp, n = self._stamp(query), self.name
         change = q.NeedChange(cluster=n, fingerprint=n, group=n, before={n: n}, after={n: n})
+        unmatched = tuple(each for each in query.lost_zones if self.zone not in {"", each})
+        if unmatched and query == q.WhatIfQuery(lost_zones=unmatched):
+            raise Unknown(f"no machine has {unmatched[0]}")
         return q.WhatIfAnswer(
             stamp=stamp, actions_before={"provision": 1}, actions_after={"provision": 4},
             cost_before=10.0, cost_after=12.5, unsatisfied=(change,), unsatisfied_count=1,
-            drained=(n,), drained_count=1,
+            drained=(n,), drained_count=1, unmatched=unmatched,
         )  # fmt: skip
 
     async def shortfalls(self, query: v.ShortfallQuery) -> v.ShortfallRows:
@@ -145,8 +150,9 @@ class FakeShard:
         )  # fmt: skip
 
     async def money(self, query: m.MoneyQuery) -> m.MoneyRows:
-        row = v.MoneyRow(name=self.name, spend_per_hour=10**9)
-        return m.MoneyRows(stamp=self._stamp(query), rows=(row,))
+        named = [self.name, *([m.NOBODY] if query.by == "cluster" else [])]
+        rows = tuple(v.MoneyRow(name=name, spend_per_hour=10**9) for name in named)
+        return m.MoneyRows(stamp=self._stamp(query), rows=rows)
 
     async def explain(self, question: q.Question) -> q.Explanation:
         stamp, n = self._stamp(question), self.name

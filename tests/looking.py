@@ -1,13 +1,16 @@
-"""A person at the dashboard: a page that fails when anything went wrong in it, and pictures."""
+"""A person at the dashboard: a page that fails when anything went wrong in it, or when it asks
+anybody but its own address for anything, and pictures.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import outside
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 PICTURES: Final = outside.ROOT / "site" / "screenshots"
 DOCUMENTED: Final = outside.ROOT / "docs" / "images"
@@ -32,6 +35,8 @@ class Looking:
     def __init__(self, browser: "Browser", **options: Any) -> None:
         given = {"viewport": SIZE, **options}
         self._context = browser.new_context(**given)
+        self._own = ""
+        self._context.route(self._is_elsewhere, self._refuse)
         self.wrong: list[str] = []
 
     def __enter__(self) -> "Page":
@@ -44,7 +49,17 @@ class Looking:
 
     def __exit__(self, *_: object) -> None:
         self._context.close()
-        assert self.wrong == []
+        assert self.wrong == [], self.wrong
+
+    def _is_elsewhere(self, url: str) -> bool:
+        """Whether it is not the address that was gone to first."""
+        asked = urlsplit(url)
+        self._own = self._own or asked.netloc
+        return asked.netloc != self._own
+
+    def _refuse(self, route: "Route") -> None:
+        self.wrong.append(f"asked for elsewhere: {route.request.url}")
+        route.abort()
 
     def _heard(self, kind: str, text: str) -> None:
         if kind in {"error", "warning"}:

@@ -33,7 +33,9 @@ class Process:
 
     @property
     def http(self) -> str:
-        return str(self.facts["addresses"]["http"])
+        """Where its pages are; the API has them beside its answers."""
+        at = self.facts["addresses"]
+        return str(at["http"] if "http" in at else at["api"]).removeprefix("http://")
 
     def kill(self) -> None:
         """As a power cut would."""

@@ -27,6 +27,7 @@ FIVE_MINUTES: Final = README.partition("## Five minutes")[2].partition("\n## ")[
 PRINTED: Final = re.compile(
     r"The page: (?P<url>http://\S+) \(sign in with a token from\s+(?P<tokens>\S+)\)"
 )
+AMOUNT: Final = re.compile(r"([\d.]+) USD")
 DOLLARS: Final = re.compile(r"-?\$[\d,]+\.\d\d")
 
 
@@ -169,11 +170,18 @@ def _allocation(walk: Walk) -> str:
     page.get_by_role("link", name=walk.word("Release"), exact=True).click()
     walk.press("Release")
     page.locator(".steps li.now", has_text="released").wait_for()
-    until(lambda: "USD" in walk.headed("Bill"))
-    assert re.search(r"\d\.\d\d USD", walk.headed("Bill"))
+    until(lambda: _billed(walk) > 0)
     assert "released" in walk.headed("Timeline")
     picture(page, "32-walk-bill")
     return page.url.rpartition("/")[2]
+
+
+def _billed(walk: Walk) -> float:
+    """The amounts of its bill, in whole units."""
+    walk.headed("Bill")
+    bill = walk.page.get_by_role("table", name="What it has cost this month")
+    amounts = bill.locator("tbody tr td:last-child").all_inner_texts()
+    return sum(float(found[1]) for text in amounts if (found := AMOUNT.fullmatch(text)))
 
 
 def _everywhere(page: "Page", allocation: str) -> Iterator[None]:

@@ -26,9 +26,9 @@ WEB_NEED: Final = plain_need().profile.fingerprint[:8]
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    """A home with one shard, and one with two."""
+    """A home with one shard, and one with two, of which the second serves blue and has zone-w."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
-    processes = [started(one, "s-0"), started(two, "s-1"), started(two, "s-2")]
+    processes = [started(one, "s-0"), started(two, "s-1"), started(two, "s-2", "blue")]
     yield one, two
     for process in processes:
         process.terminate()
@@ -398,6 +398,77 @@ class TestWhatIf:
 
     def test_of_one_shard_there_is_no_sum(self, one: Path, capsys: Captured) -> None:
         assert "together" not in said("whatif --lose-zone zone-b", capsys)[1]
+
+    @pytest.mark.parametrize("shard", ["", " --shard s-2"])
+    def test_more_demand_meets_the_one_shard_that_serves_the_cluster(
+        self, shard: str, two: Path, capsys: Captured
+    ) -> None:
+        change = f"whatif --add blue:cpu=80,unit.cpu=8,priority=200{shard}"
+        (told,) = document(f"{change} -o json", capsys)
+
+        assert told["shard"] == "s-2"
+        assert told["cost_after"] > told["cost_before"]
+        assert "together" not in said(change, capsys)[1]
+
+    def test_other_changes_are_still_asked_of_every_shard(
+        self, two: Path, capsys: Captured
+    ) -> None:
+        words = "whatif --add blue:cpu=80,unit.cpu=8,priority=200 --price type=m5.2xlarge=2"
+        _, _, err = said(words, capsys)
+        here, there = document(f"{words} -o json", capsys)
+        (alone,) = document("whatif --price type=m5.2xlarge=2 --shard s-1 -o json", capsys)
+
+        assert (here, there["shard"], err) == (alone, "s-2", "")
+
+    @pytest.mark.parametrize(
+        ("cluster", "why"),
+        [
+            ("green", "no shard that answers serves cluster green"),
+            ("web", "2 shards serve cluster web (s-1, s-2)"),
+        ],
+    )
+    def test_more_demand_of_a_cluster_that_not_one_shard_serves_says_what_to_do(
+        self, cluster: str, why: str, two: Path, capsys: Captured
+    ) -> None:
+        code, out, err = said(f"whatif --add {cluster}:cpu=80", capsys)
+
+        assert (code, out, err.count("\n")) == (exits.FAILED, "", 1)
+        assert f"{why}: ask the one that is meant with `mainstay whatif --shard NAME`" in err
+        assert said(f"whatif --add {cluster}:cpu=80 --shard s-1", capsys)[0] == exits.DONE
+
+    def test_what_a_shard_has_nothing_of_is_left_out_there_and_the_rest_counts(
+        self, two: Path, capsys: Captured
+    ) -> None:
+        words = "whatif --lose-zone zone-w --price type=m5.2xlarge=2"
+        here, there = document(f"{words} -o json", capsys)
+        _, out, _ = said(words, capsys)
+
+        assert here["unmatched"] == ["topology.kubernetes.io/zone IN zone-w"]
+        assert there["unmatched"] == []
+        assert here["cost_after"] > here["cost_before"]
+        before = here["cost_before"] + there["cost_before"]
+        assert f"dollars per hour: {before:,.2f} before" in out
+        assert out.count("No machine of this shard has topology.kubernetes.io/zone IN zone-w") == 1
+
+    def test_a_shard_where_nothing_would_change_is_named(self, two: Path, capsys: Captured) -> None:
+        code, out, err = said("whatif --lose-zone zone-w", capsys)
+
+        assert (code, "Shard s-1" in out, "Shard s-2" in out) == (exits.DONE, False, True)
+        assert err.startswith("Nothing would change there: shard s-1: no machine has ")
+
+    @pytest.mark.parametrize(
+        "change",
+        ["--lose-zone zone-z", "--lose-zone zone-z --price type=m5.2xlarge=2",
+         "--lose-zone zone-w --shard s-1",
+         "--lose-zone zone-w --price type=m5.2xlarge=2 --shard s-1"],
+    )  # fmt: skip
+    def test_what_nobody_who_is_asked_has_is_refused(
+        self, change: str, two: Path, capsys: Captured
+    ) -> None:
+        code, out, err = said(f"whatif {change}", capsys)
+
+        assert (code, out, err.count("\n")) == (exits.FAILED, "", 1)
+        assert "no machine has topology.kubernetes.io/zone IN zone-" in err
 
     def test_without_a_change_it_is_wrong_usage(self, one: Path, capsys: Captured) -> None:
         code, _, err = said("whatif", capsys)

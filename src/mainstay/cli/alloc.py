@@ -203,11 +203,10 @@ def ssh_words(found: Mapping[str, Any]) -> list[str] | None:
 @takes(*PRINTED, SERVER)
 def catalog(**given: Any) -> int:
     """What can be asked for, what it costs, and what is free."""
-    client = _client(given["server"])
     printer = Printer.of(CATALOG, given)
 
     def once() -> int:
-        printer.write(offers(client.get("/catalog")))
+        printer.write(offers(_client(given["server"]).get("/catalog")))
         printer.close()
         return exits.DONE
 

@@ -81,7 +81,7 @@ def machines(names: Machines = None, **given: Any) -> int:
     found = servers.find_servers(given)
     printer = Printer.of(_of(columns.MACHINES, found), given)
     query = machine_query(names or (), given, everything=printer.asks_all)
-    return printer.repeat(lambda: _stream_machines(found, query, printer))
+    return _repeated(given, printer, found, lambda now: _stream_machines(now, query, printer))
 
 
 def machine_query(
@@ -131,12 +131,12 @@ def needs(need: Need = "", **given: Any) -> int:
     found = servers.find_servers(given)
     printer = Printer.of(_of(columns.NEEDS, found), given)
 
-    def once() -> int:
-        rows, code = _rows(found, lambda shard: shard.needs(query), printer)
+    def once(now: "Sequence[Server]") -> int:
+        rows, code = _rows(now, lambda shard: shard.needs(query), printer)
         known = [need] if rows or not need else []
         return printer.missing("need", [need] if need else [], known, "needs") or code
 
-    return printer.repeat(once)
+    return _repeated(given, printer, found, once)
 
 
 @app.command()
@@ -206,10 +206,12 @@ def money(**given: Any) -> int:
         from mainstay.cli.get_tenants import LISTING, show_tenants
 
         tenants = Printer.of(LISTING, given)
-        return tenants.repeat(lambda: show_tenants(found, given["api"], tenants))
+        return _repeated(
+            given, tenants, found, lambda now: show_tenants(now, given["api"], tenants)
+        )
     query = m.MoneyQuery(by=given["by"].value)
     printer = Printer.of(_of(columns.MONEY, found), given)
-    return printer.repeat(lambda: show_money(found, query, printer))
+    return _repeated(given, printer, found, lambda now: show_money(now, query, printer))
 
 
 def show_money(found: "Sequence[Server]", query: m.MoneyQuery, printer: Printer) -> int:
@@ -223,7 +225,7 @@ def show_money(found: "Sequence[Server]", query: m.MoneyQuery, printer: Printer)
     for answer in answers.given:
         for remark in columns.money_remarks(answer.value):
             printer.remark(remark)
-    return answers.exit_code
+    return printer.answered(answers.missing)
 
 
 def _show(
@@ -236,12 +238,22 @@ def _show(
     found = servers.find_servers(given)
     printer = Printer.of(_of(shown, found), given)
 
-    def once() -> int:
-        rows, code = _rows(found, question, printer, names)
+    def once(now: "Sequence[Server]") -> int:
+        rows, code = _rows(now, question, printer, names)
         seen = [shown.name(row) for row in rows]
         return printer.missing(shown.noun, names, seen, f"{shown.noun}s") or code
 
-    return printer.repeat(once)
+    return _repeated(given, printer, found, once)
+
+
+def _repeated(
+    given: Mapping[str, Any],
+    printer: Printer,
+    found: "Sequence[Server]",
+    look: "Callable[[Sequence[Server]], int]",
+) -> int:
+    """Once, or for as long as somebody watches, each time where the servers are by then."""
+    return printer.repeat(lambda: look(servers.found_again(given, found)))
 
 
 def _rows(
@@ -258,7 +270,7 @@ def _rows(
         written += rows
     printer.close()
     _remarks(answers, printer)
-    return written, answers.exit_code
+    return written, printer.answered(answers.missing)
 
 
 def _remarks(answers: "Answers[Any]", printer: Printer) -> None:
@@ -284,7 +296,8 @@ def _stream_machines(found: "Sequence[Server]", query: v.MachineQuery, printer: 
     printer.close()
     for remark in remarks:
         _remark(printer, *remark)
-    return printer.missing("machine", query.ids, seen, "machines") or answers.exit_code
+    code = printer.answered(answers.missing)
+    return printer.missing("machine", query.ids, seen, "machines") or code
 
 
 def _of(shown: columns.Shown, found: "Sequence[Server]") -> Listing:

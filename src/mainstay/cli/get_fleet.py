@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mainstay.cli import coordinators, exits
+from mainstay.cli import coordinators
 from mainstay.cli.listing import PRINTED, Listing, Printer
 from mainstay.cli.options import Option, takes
 from mainstay.cli.streaming import Column
 from mainstay.cli.words import age
 from mainstay.model import coordinator_views as v
-from mainstay.model.errors import Unavailable
 from mainstay.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -132,13 +131,7 @@ def _show_once(
     printer: Printer,
     named: tuple[str, Sequence[str]],
 ) -> int:
-    try:
-        answer = coordinators.ask(found, question)
-    except Unavailable as error:
-        if not printer.watch:
-            raise
-        exits.complain(error.message, error.what_to_do)  # somebody else leads in a moment
-        return exits.code_for(error)
+    answer = coordinators.ask(found, question)
     noun, names = named
     name = printer.listing.name
     rows = [row for row in answer.rows if not names or name(row) in names]

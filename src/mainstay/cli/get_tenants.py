@@ -52,7 +52,7 @@ def show_tenants(found: "Sequence[Server]", api: str, printer: Printer) -> int:
         told.append(f"Only the newest {len(allocations):,} allocations were looked at.")
     for remark in (*told, *remarks(facts)):
         printer.remark(remark)
-    return answers.exit_code
+    return printer.answered(answers.missing)
 
 
 async def _paid(shard: "RemoteShard", cluster: str) -> Paid:

@@ -1,6 +1,7 @@
 """How every list is printed: as a table, as data or as names, in an order, once or watched."""
 
 import json
+import math
 import re
 import sys
 import time
@@ -14,6 +15,7 @@ from mainstay.cli import exits
 from mainstay.cli.options import Option
 from mainstay.cli.output import Format
 from mainstay.cli.streaming import Column, RowStream, cell
+from mainstay.model.errors import MainstayError, Unavailable
 
 WATCH_S: Final = 2.0
 WIPED: Final = "\x1b[H\x1b[2J"
@@ -107,6 +109,8 @@ class Printer:
     _seen: int = 0
     _changes: "Changes | None" = None
     _remarked: set[str] = field(default_factory=set)
+    _silent: float | None = None
+    """How many did not answer the last look, inf if nobody did; None before the first."""
 
     def __post_init__(self) -> None:
         self._order = order(self.listing, self.sort_by)
@@ -165,19 +169,43 @@ class Printer:
             exits.complain(f"no {what} {name[:80]}", f"`mainstay get {nouns}` lists them")
         return exits.FAILED if unknown else exits.DONE
 
+    def answered(self, missing: Sequence[MainstayError]) -> int:
+        """How a look ended in which these did not answer; into a pipe that is told as it begins."""
+        if self._changes is None or len(missing) > (self._silent or 0):
+            for error in missing:
+                exits.complain(error.message, error.what_to_do)
+        self._silent = len(missing)
+        return exits.code_for(missing[0]) if missing else exits.DONE
+
     def repeat(self, once: Callable[[], int]) -> int:
-        """Once, or again and again; a terminal is wiped in between."""
+        """Once, or again and again; a terminal is wiped in between.
+
+        Whoever watches sees an outage through: only the first look fails for it.
+        """
         if not self.watch:
             return once()
         try:
             while True:
                 if self._changes is None:
                     sys.stdout.write(WIPED)
-                once()
+                self._look(once)
                 sys.stdout.flush()
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
             return exits.DONE
+
+    def _look(self, once: Callable[[], int]) -> None:
+        try:
+            once()
+        except Unavailable as error:
+            if self._silent is None:
+                raise
+            self._held, self._seen, self._stream = [], 0, None
+            if self._changes is None or self._silent < math.inf:
+                exits.complain(error.message, error.what_to_do)
+            self._silent = math.inf
+        else:
+            self._silent = 0 if self._silent in {None, math.inf} else self._silent
 
     def _begun(self) -> RowStream:
         if self._stream is None:

@@ -51,6 +51,22 @@ class Answers(Generic[AnswerT]):
 
 def find_servers(given: Mapping[str, Any]) -> "tuple[Server, ...]":
     """The shards that the options mean."""
+    meant = _meant(given)
+    for line in {server.announcement for server in meant} - {""}:
+        sys.stderr.write(line + "\n")
+    return meant
+
+
+def found_again(given: Mapping[str, Any], known: "Sequence[Server]") -> "tuple[Server, ...]":
+    """The same ones where they are now; one that is not found is asked where it was."""
+    try:
+        now = {server.name: server for server in _meant(given)}
+    except MainstayError:
+        now = {}
+    return tuple(now.get(server.name, server) for server in known)
+
+
+def _meant(given: Mapping[str, Any]) -> "tuple[Server, ...]":
     from mainstay.config.load import contexts_file, home_directory, read_sources
     from mainstay.processes.finding import Where, find
     from mainstay.wire.tls import TlsFlags
@@ -76,8 +92,6 @@ def find_servers(given: Mapping[str, Any]) -> "tuple[Server, ...]":
     if not meant:
         names = ", ".join(server.name for server in found)
         raise Rejected(f"no shard {wanted[:80]} here: name one of {names}")
-    for line in {server.announcement for server in meant} - {""}:
-        sys.stderr.write(line + "\n")
     return meant
 
 
@@ -108,10 +122,15 @@ def ask(servers: "Sequence[Server]", question: Ask[AnswerT]) -> Answers[AnswerT]
 
 async def ask_all(servers: "Sequence[Server]", question: Ask[AnswerT]) -> Answers[AnswerT]:
     """The same on a running loop."""
+    return await ask_each([(server, question) for server in servers])
+
+
+async def ask_each(questions: "Sequence[tuple[Server, Ask[AnswerT]]]") -> Answers[AnswerT]:
+    """The same, to each a question of its own."""
     import asyncio
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_ask(server, question)) for server in servers]
+        tasks = [group.create_task(_ask(server, question)) for server, question in questions]
     return _sorted_out([task.result() for task in tasks])
 
 

@@ -89,10 +89,10 @@ def _shown(
     from mainstay.cli.client import client
 
     role, noun = who
-    api = client(role, given["server"])
     printer = Printer.of(listing, given)
 
     def once() -> int:
+        api = client(role, given["server"])  # looked up at each look: it may have moved
         found = [row for row in rows(api) if not names or listing.name(row) in names]
         printer.write(found)
         printer.close()

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -14,7 +14,14 @@ from mainstay.cli.options import Option, takes
 from mainstay.cli.output import Format, Row, not_by_name, write
 from mainstay.cli.words import amounts, dollars, percent
 from mainstay.model.action import ActionKind
+from mainstay.model.errors import Unknown
 from mainstay.model.questions import NeedChange, WhatIfAnswer, WhatIfQuery
+from mainstay.model.supposing import check_known, divided
+from mainstay.model.views import ClusterQuery
+
+if TYPE_CHECKING:
+    from mainstay.processes.finding import Server
+    from mainstay.wire.shard_view_client import RemoteShard
 
 app = typer.Typer(add_completion=False)
 
@@ -46,11 +53,43 @@ def whatif(**given: Any) -> int:
     )
     if query == WhatIfQuery():
         raise typer.BadParameter("name a change, such as --lose-zone ZONE")
+    import asyncio
+
     not_by_name(given["form"])
     found = servers.find_servers(given)
-    answers = servers.known_to_some(servers.ask(found, lambda shard: shard.what_if(query)))
-    _write([answer.value for answer in answers.given], given["form"])
-    return answers.exit_code
+    answers = asyncio.run(_asked(found, query))
+    told = [answer.value for answer in answers.given]
+    code = answers.exit_code
+    check_known(told)
+    _write(told, given["form"])
+    return code
+
+
+async def _asked(found: "Sequence[Server]", query: WhatIfQuery) -> servers.Answers[WhatIfAnswer]:
+    """By each shard that it is about; one where nothing would change says so on stderr."""
+    clusters = {each.cluster for each in query.additions}
+    known = await servers.ask_all(found, lambda shard: _served(shard, clusters))
+    serving = {server.name: set[str]() for server in found}
+    asked = divided(query, serving | {each.server.name: each.value for each in known.given})
+    answers = await servers.ask_each([
+        (each.server, _question(asked[each.server.name]))
+        for each in known.given
+        if each.server.name in asked
+    ])  # fmt: skip
+    for error in answers.missing:
+        if isinstance(error, Unknown):
+            sys.stderr.write(f"Nothing would change there: {error.message}\n")
+    silent = [each for each in answers.missing if not isinstance(each, Unknown)]
+    return servers.Answers(answers.given, (*known.missing, *silent))
+
+
+async def _served(shard: "RemoteShard", clusters: Collection[str]) -> set[str]:
+    """Which of these it serves."""
+    return {name for name in clusters if (await shard.clusters(ClusterQuery(cluster=name))).rows}
+
+
+def _question(query: WhatIfQuery) -> servers.Ask[WhatIfAnswer]:
+    return lambda shard: shard.what_if(query)
 
 
 def _write(told: Sequence[WhatIfAnswer], form: Format) -> None:
@@ -117,6 +156,8 @@ def _print(told: WhatIfAnswer) -> None:
     _needs("Missing another amount", told.moved, told.moved_count)
     _machines("Drained only then", told.drained, told.drained_count)
     _machines("No longer drained", told.spared, told.spared_count)
+    for each in told.unmatched:
+        out(f"\nNo machine of this shard has {each}: that was left out.\n")
 
 
 def _actions(before: Mapping[str, int], after: Mapping[str, int]) -> list[Row]:

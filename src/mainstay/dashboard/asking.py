@@ -128,10 +128,23 @@ class Asking:
         assert query.limit > 0, "a page never asks for all values"
         return await self._all(query, lambda s: s.groups(query))
 
-    async def supposed(self, query: q.WhatIfQuery, shard: str = "") -> list[Told[q.WhatIfAnswer]]:
-        """What would change at each shard, or at one."""
-        key = ("what if", repr(query))
-        return await self._all(key, lambda s: s.what_if(query), only=shard, patience=SUPPOSED)
+    async def supposed(self, queries: Mapping[str, q.WhatIfQuery]) -> list[Told[q.WhatIfAnswer]]:
+        """What would change at each of these shards, each asked something of its own."""
+        shards = self._sources.shards()
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(
+                    self._one(
+                        name,
+                        ("what if", repr(query)),  # its amounts have no hash
+                        partial(shards[name].what_if, query),
+                        SUPPOSED,
+                    )
+                )
+                for name, query in queries.items()
+                if name in shards
+            ]
+        return [task.result() for task in asked]
 
     async def controls(self) -> list[Told[v.ControlRows]]:
         """What restricts each shard."""

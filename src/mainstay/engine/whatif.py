@@ -26,7 +26,7 @@ from mainstay.inventory.growing import frozen
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.action import ActionKind
 from mainstay.model.assignment import NeedRef
-from mainstay.model.errors import Rejected
+from mainstay.model.errors import Rejected, Unknown
 from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.need import Need, Operator, Requirement, aggregate
 from mainstay.model.profile import ZONE_KEY, CapacityType
@@ -67,6 +67,11 @@ class ZoneLost:
     """Every machine of a zone is gone, slots too."""
 
     zone: str
+
+    @property
+    def which(self) -> Selector:
+        """Its machines."""
+        return Selector(requirements=(Requirement(ZONE_KEY, Operator.IN, (self.zone,)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,9 @@ class Difference:
     spared: tuple[MachineId, ...]
     """Machines that only the plan before drains, by id."""
 
+    unmatched: tuple[Selector, ...] = ()
+    """What changes were about and no machine has: they changed nothing."""
+
 
 def whatif(
     snapshot: Snapshot,
@@ -155,11 +163,27 @@ def whatif(
     *,
     changes: Sequence[WhatIf],
 ) -> Difference:
-    """Decide as things are and as they would be, and compare. Takes two decisions."""
+    """Decide as things are and as they would be, and compare. Takes two decisions.
+
+    A change about machines of which there is none is left out and told of; Unknown if all are.
+    """
+    nothing = unmatched(snapshot, changes)
+    if nothing and len(nothing) == len(changes):
+        raise Unknown(f"no machine has {nothing[0].told}; name values that machines have")
     before = decide(snapshot, demand, memory, policy, now)
     forgetful = replace(memory, last=None)  # the last plan is about another snapshot
     after = decide(*changed((snapshot, demand), changes), forgetful, policy, now)
-    return difference(before, after)
+    return replace(difference(before, after), unmatched=nothing)
+
+
+def unmatched(snapshot: Snapshot, changes: Sequence[WhatIf]) -> tuple[Selector, ...]:
+    """What changes are about and no machine has, as things are."""
+    about = [c.which for c in changes if isinstance(c, ZoneLost | MachinesLost | PriceTimes)]
+    return tuple(
+        which
+        for which in about
+        if isinstance(which, Selector) and not len(_selected(snapshot, which))
+    )
 
 
 def changed(inputs: Inputs, changes: Sequence[WhatIf]) -> Inputs:
@@ -170,10 +194,8 @@ def changed(inputs: Inputs, changes: Sequence[WhatIf]) -> Inputs:
 def _change(inputs: Inputs, change: WhatIf) -> Inputs:
     snapshot, demand = inputs
     match change:
-        case ZoneLost(zone):
-            zone_is = Requirement(ZONE_KEY, Operator.IN, (zone,))
-            return without(snapshot, _selected(snapshot, Selector(requirements=(zone_is,)))), demand
-        case MachinesLost(which):
+        case ZoneLost() | MachinesLost():
+            which = change.which
             rows = (
                 _selected(snapshot, which)
                 if isinstance(which, Selector)
@@ -200,10 +222,7 @@ def _selected(snapshot: Snapshot, which: Selector) -> Rows:
     if which.sources:
         named = np.array([source in which.sources for source in snapshot.sources])
         chosen = chosen & named[snapshot.source]
-    rows = np.flatnonzero(chosen & (snapshot.state != State.UNSPECIFIED))
-    if not len(rows):
-        raise Rejected(f"no machine has {which.told}; name values that machines have")
-    return rows
+    return np.flatnonzero(chosen & (snapshot.state != State.UNSPECIFIED))
 
 
 def without(snapshot: Snapshot, rows: Rows) -> Snapshot:
@@ -229,7 +248,7 @@ def _repriced(snapshot: Snapshot, rows: Rows, factor: float) -> Snapshot:
     if not 0.0 <= factor < math.inf:
         raise Rejected(f"a price cannot be multiplied by {factor} (zero or more, and finite)")
     price = snapshot.price_per_hour.copy()
-    if math.isinf(float(price[rows].max()) * factor):
+    if math.isinf(float(price[rows].max(initial=0.0)) * factor):
         raise Rejected(f"times {factor} some price is no longer finite; take a smaller factor")
     price[rows] *= factor
     return replace(snapshot, price_per_hour=frozen(price), log=_forgotten(snapshot))

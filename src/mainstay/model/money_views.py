@@ -4,8 +4,12 @@ Field names are those of proto/mainstay/v1/shard.proto, as in mainstay.model.vie
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from mainstay.model.views import MoneyRow, Stamp
+
+NOBODY: Final = "(nobody)"
+"""What the part by cluster is called that serves none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,6 +200,8 @@ class WhatIfAnswer:
     moved_count: int = 0
     drained_count: int = 0
     spared_count: int = 0
+    unmatched: tuple[str, ...] = ()
+    """What changes were about and no machine of this shard has, in words: they were left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from mainstay.processes.provider import Surroundings
 from mainstay.processes.told import until_told
 from mainstay.providers.kit.steps import STEPS
 from mainstay.providers.kit.store import SqliteStore
+from mainstay.providers.sim.bill import read_bill
 from mainstay.providers.sim.latency import Latency
 from mainstay.providers.sim.offers import Offer, small_catalog
 from mainstay.providers.sim.provider import Sim, simulated
@@ -124,7 +125,10 @@ async def _providers(config: WorldConfig, around: Surroundings) -> AsyncIterator
         for name, spec in specs(config.machines, config.seed, frozenset(config.hold_for)).items():
             store = SqliteStore(folder / f"{name}.db")
             stack.callback(store.close)
-            sims[name] = await stack.enter_async_context(simulated(spec, around.clock, store=store))
+            bill = read_bill(folder / f"{name}.bill")
+            sims[name] = await stack.enter_async_context(
+                simulated(spec, around.clock, store=store, bill=bill)
+            )
         yield sims
 
 

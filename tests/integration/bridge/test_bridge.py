@@ -9,7 +9,7 @@ import pytest
 
 import nursery
 import outside
-from bridging import SLICE, Stage, staged
+from bridging import SETTINGS, SLICE, WHOLE, Stage, staged
 from mainstay.model.errors import NoCapacity
 from mainstay.tenancy.database.embedded import Server
 from postgres import server  # noqa: F401 - a fixture
@@ -60,6 +60,42 @@ def test_an_order_waits_for_a_machine_gets_it_and_gives_it_back(stage: Stage) ->
     assert stage.faults() == {}
     with pytest.raises(NoCapacity):
         stage.client().post("/capacity-requests", {**body, "gpus": 3})
+
+
+def test_with_the_bridge_in_it_the_api_waits_for_no_shard_and_takes_its_session_when_it_comes(
+    stage: Stage,
+) -> None:
+    stage.shard.kill()
+    plain = SETTINGS.replace("[bridge]", "[bridge]\ninsecure = true")
+    (stage.home.path / "mainstay.toml").write_text(plain)
+
+    stage.restart_api("--shard", stage.shard.grpc, "--cluster-id", "web", "--simulate-machines")
+
+    assert stage.api.facts["cluster"] == "web"
+    assert stage.api.page("/readyz")[0] == 200
+    assert stage.api.metric("mainstay_bridge_connected") == 0
+    stage.restart_shard()
+    until(lambda: stage.api.metric("mainstay_bridge_connected") == 1)
+    stage.placed(stage.order(8))
+    assert len(stage.serving("web")) == 1
+
+
+def test_with_head_room_a_node_is_free_without_an_order_and_another_when_it_is_taken(
+    stage: Stage,
+) -> None:
+    stage.bridge("--head-room", "h200-8=1")
+    (free,) = until(lambda: stage.lives("open"))
+    assert stage.rows("select id from capacity_requests") == []
+
+    body = {"sku": WHOLE, "gpus": 8, "region": "region-1"}
+    held = stage.client().post("/allocations", body)["allocation_id"]  # nobody waits for it
+
+    assert stage.rows("select node_id from allocations where id = %s", held) == [
+        {"node_id": free["node_id"]}
+    ]
+    until(lambda: len(stage.lives("open")) == 2)
+    assert len(stage.serving("tenants")) == 2
+    assert stage.faults() == {}
 
 
 def test_a_request_ends_once_as_cancelled_or_expired(stage: Stage) -> None:

@@ -22,6 +22,9 @@ NOTICE = """
 TAKER = 2_000
 """Not so far above the tenants that the grace is a short one."""
 
+HURRIED = 1_000_000
+"""So far above them that it ends within a test."""
+
 
 @pytest.fixture
 def stage(tmp_path: Path, server: Server) -> Iterator[Stage]:  # noqa: F811
@@ -98,3 +101,34 @@ def test_the_reason_outlives_the_bridge_and_as_far_as_it_can_the_shard(stage: St
     (row,) = stage.rows("select id from allocations where node_id = %s", life["node_id"])
     until(lambda: stage.status(row["id"]) == "released")
     assert stage.faults() == {}
+
+
+@pytest.mark.parametrize("when", ["told", "releasing"])
+def test_a_shard_that_dies_while_it_takes_a_machine_owes_the_tenant_the_word_and_the_grace(
+    stage: Stage, when: str
+) -> None:
+    bridge = stage.bridge()
+    allocation = stage.placed(stage.ordered())
+    (machine,) = stage.serving("tenants")
+
+    stage.rival(3, HURRIED)
+    until(lambda: machine in draining(stage))
+    if when == "releasing":
+        until(lambda: stage.status(allocation) != "active")
+    stage.restart_shard()
+
+    until(lambda: len(stage.serving("rival")) == 3)
+    (ended,) = stage.rows(
+        "select clock_timestamp() >= grace_ends_at as so from bridge_nodes where machine = %s",
+        machine,
+    )
+    assert ended["so"]
+    life = life_of(stage, machine)
+    assert life["reason"] == f"taken by demand of priority {HURRIED}, with 10 s of grace"
+    told = told_of(stage, life)
+    assert (told["preemptor_priority"], told["reason"]) == (HURRIED, life["reason"])
+    until(lambda: stage.status(allocation) == "released")
+    until(lambda: not stage.lives("draining"))
+    assert set(stage.machines().values()) == {("Configured", "rival")}
+    assert stage.faults() == {}
+    assert bridge.popen.poll() is None

@@ -55,14 +55,18 @@ class Site:
     @contextmanager
     def runs(self, *words: str) -> Iterator[Born]:
         """A process, once it has said that it is at work; killed at the end."""
-        log = self.home / f"{words[0]}-{next(_NUMBERS)}.log"
-        process = nursery.logged(words, log, cwd=outside.ROOT, **self._environment)
+        process, log = self.started(*words)
         try:
             _until(lambda: b"Ctrl-C stops it" in log.read_bytes(), log)
             yield process
         finally:
             process.kill()
             process.wait()
+
+    def started(self, *words: str) -> tuple[Born, Path]:
+        """A process, and where it says something."""
+        log = self.home / f"{words[0]}-{next(_NUMBERS)}.log"
+        return nursery.logged(words, log, cwd=outside.ROOT, **self._environment), log
 
     def client(self, role: str) -> Client:
         keys = json.loads((self.home / "tenancy/credentials.json").read_text())
@@ -189,6 +193,19 @@ class TestCommands:
         assert "allocation_not_found" in none.stderr
         assert all(ended.stderr.count("\n") == 1 for ended in (away, wrong, none))
         assert json.loads(listed.stdout) == []
+
+    def test_a_watched_list_goes_on_when_the_api_is_back(self, site: Site) -> None:
+        with site.runs("api"):
+            before = created(site.client("tenant")).encode()
+            watching, log = site.started("get", "allocations", "--watch", "-o", "json")
+            _until(lambda: before in log.read_bytes(), log)
+        _until(lambda: b"is `mainstay api` running?" in log.read_bytes(), log)
+        with site.runs("api"):
+            after = created(site.client("tenant")).encode()
+            _until(lambda: after in log.read_bytes(), log)
+        watching.send_signal(signal.SIGINT)
+
+        assert watching.wait(timeout=PATIENCE_S) == 0
 
     def test_the_same_nouns_list_the_same_and_what_is_made_can_be_data(self, site: Site) -> None:
         words = ("alloc", "create", "--sku", "h200-sxm-slice", "--region", "region-1")

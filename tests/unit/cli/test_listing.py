@@ -8,9 +8,11 @@ import pytest
 import typer
 import yaml
 
+from mainstay.cli import exits, listing
 from mainstay.cli.listing import Changes, Listing, Printer, order
 from mainstay.cli.output import Format
 from mainstay.cli.streaming import Column
+from mainstay.model.errors import Unavailable
 
 Captured = pytest.CaptureFixture[str]
 Row = tuple[str, object]
@@ -70,6 +72,46 @@ class TestPrinter:
         shown = capsys.readouterr()
         assert shown.out == "r99\nr98\n"
         assert shown.err == "98 more of 100 are not shown; raise --limit, 0 shows all.\n"
+
+
+class TestOutages:
+    """What a look raises is an outage; False: one of two did not answer; True: all is well."""
+
+    LOOKS: Final = (
+        True, Unavailable("s-1 is away"), Unavailable("s-1 is away still"), True, False, False,
+        Unavailable("nobody answers"), True, Unavailable("s-1 is away again"),
+    )  # fmt: skip
+
+    def watched(self, looks: Sequence[bool | Unavailable], printer: Printer) -> int:
+        left = list(looks)
+
+        def once() -> int:
+            if not left:
+                raise KeyboardInterrupt
+            printer.write([("a", 1)])
+            if isinstance(look := left.pop(0), Unavailable):
+                raise look
+            printer.close()
+            return printer.answered(() if look else (Unavailable("s-2 is away"),))
+
+        return printer.repeat(once)
+
+    def test_each_is_told_once_in_a_pipe_and_nothing_is_gone(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    ) -> None:
+        monkeypatch.setattr(listing, "WATCH_S", 0.0)
+
+        code = self.watched(self.LOOKS, Printer(LISTING, Format.NAME, watch=True))
+
+        shown = capsys.readouterr()
+        assert (code, shown.out) == (exits.DONE, "a\n")
+        assert [line.split(": ")[1] for line in shown.err.splitlines()] == [
+            "s-1 is away", "s-2 is away", "nobody answers", "s-1 is away again",
+        ]  # fmt: skip
+
+    def test_the_first_look_fails_as_without_watching(self) -> None:
+        with pytest.raises(Unavailable, match="is away"):
+            self.watched([Unavailable("s-1 is away")], Printer(LISTING, Format.NAME, watch=True))
 
 
 class TestChanges:

@@ -15,6 +15,12 @@ from mainstay.runtime.clock import StepClock
 
 OTHER = "0123456789abcdef"
 
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing from anywhere else, and nothing inline."""
+
 
 def test_tokens_are_made_once_and_only_we_can_read_them(tmp_path: Path) -> None:
     path, made = tokens_in(tmp_path)
@@ -181,12 +187,12 @@ def test_who_may_only_look_sees_no_form_that_changes_anything(path: str) -> None
     assert 'method="post"' not in main
 
 
-def test_every_answer_has_a_policy_without_inline_script() -> None:
+def test_every_answer_has_a_policy_of_only_what_is_its_own_and_not_inline() -> None:
     visitor = Visitor(FakeShard("shard-a")).sign_in()
     for path in ("/", "/sign-in", "/static/live.js", "/nothing", "/healthz"):
         answer = visitor.get(path)
         assert {name: answer.headers[name] for name in HEADERS} == HEADERS
-        assert "unsafe" not in answer.headers["content-security-policy"]
+        assert answer.headers["content-security-policy"] == POLICY
         assert " style=" not in answer.text
         assert " onclick=" not in answer.text
 

@@ -182,6 +182,33 @@ def test_a_what_if_that_cannot_be_asked_says_why(asked: str, said: str) -> None:
     assert not [each for each in shard.asked if isinstance(each, q.WhatIfQuery)]
 
 
+def test_of_several_shards_a_what_if_asks_each_for_what_is_there() -> None:
+    one, two = FakeShard("shard-a", zone="z1"), FakeShard("shard-b", zone="z2")
+    visitor = Visitor(one, two).sign_in()
+
+    more = visitor.get("/whatif?cluster=shard-b&cpu=64").text
+    assert [isinstance(each, q.WhatIfQuery) for each in one.asked].count(True) == 0
+    assert "On the plan of cycle 7 of shard-b" in more
+    assert "no shard that answers serves cluster none" in visitor.get(
+        "/whatif?cluster=none&cpu=64"
+    ).text  # fmt: skip
+
+    both = visitor.get("/whatif?zone=z1&capacity=spot").text
+    assert both.count("No machine of this shard has z1: that was left out.") == 1
+    assert ("$20.00" in both, "$25.00" in both) == (True, True)
+    alone = visitor.get("/whatif?zone=z1").text
+    assert "Not in the sum: shard-b (no machine has z1)" in alone
+    nowhere = visitor.get("/whatif?zone=z9&capacity=spot").text
+    assert ("no machine has z9" in nowhere, "Per hour then" in nowhere) == (True, False)
+
+
+def test_what_serves_nobody_is_told_among_the_money_and_leads_nowhere() -> None:
+    text = Visitor(FakeShard("shard-a")).sign_in().get("/money?by=cluster").text
+
+    assert 'href="/clusters/shard-a"' in text
+    assert (">(nobody)<" in text, "/clusters/%28nobody" in text) == (True, False)
+
+
 def test_an_explanation_is_told_in_its_parts_with_the_funnel() -> None:
     """Which part is which is known by how sentences begin, so the beginnings must stay theirs."""
     source = inspect.getsource(sentences) + inspect.getsource(when)

@@ -109,6 +109,22 @@ class TestMachines:
         with pytest.raises(Rejected, match="zone-z"):
             differs([ZoneLost("zone-z")], asking())
 
+    def test_what_no_machine_has_is_left_out_and_told_beside_other_changes(self) -> None:
+        elsewhere, both = ZoneLost("zone-z"), [ZoneLost("zone-z"), ZoneLost("zone-a")]
+
+        told = differs(both, asking(wanting(16)))
+
+        assert told.unmatched == (elsewhere.which,)
+        without = dataclasses.replace(told, unmatched=())
+        assert without == differs([ZoneLost("zone-a")], asking(wanting(16)))
+
+    def test_what_another_change_has_taken_is_no_mistake(self) -> None:
+        dearer = PriceTimes(IN_ZONE_A, 2.0)
+
+        told = differs([ZoneLost("zone-a"), dearer], asking(wanting(16)))
+
+        assert told == differs([ZoneLost("zone-a")], asking(wanting(16)))
+
     def test_only_the_machines_of_one_provider_may_be_meant(self) -> None:
         ours, theirs = Selector(sources=frozenset({"metal"})), Selector(sources=frozenset({"ec2"}))
 

@@ -78,7 +78,7 @@ def by_name(told: Iterable[Told[m.MoneyRows]]) -> list[tuple[str, Sums]]:
     rows: dict[str, list[v.MoneyRow]] = {}
     for each in told:
         for row in each.value.rows if each.value else ():
-            rows.setdefault(row.name or "nobody", []).append(row)
+            rows.setdefault(row.name or m.NOBODY, []).append(row)
     found = [(name, sums(some)) for name, some in rows.items()]
     return sorted(found, key=lambda pair: (-pair[1]["spend_per_hour"], -pair[1]["spent"], pair[0]))
 
@@ -118,7 +118,7 @@ def _parts(told: Sequence[Told[m.MoneyRows]], by: str) -> Html:
 
 
 def _named(name: str, by: str) -> Child:
-    if name == "nobody":
+    if name == m.NOBODY:
         return name
     match by:
         case "cluster":

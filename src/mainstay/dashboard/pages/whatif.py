@@ -6,7 +6,6 @@ nothing, so that who may only look may ask as well.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from mainstay.dashboard.asking import Asking
@@ -33,6 +32,7 @@ from mainstay.model.action import ActionKind
 from mainstay.model.errors import Rejected
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType
 from mainstay.model.rollup import RawNeed
+from mainstay.model.supposing import check_known, divided
 
 CHOICES_MAX: Final = 200
 """So many zones or types can be chosen from; another one can be put into the address."""
@@ -46,38 +46,40 @@ async def whatif(asking: Asking, seen: Seen) -> Page:
     form = await _form(asking, seen)
     try:
         query = query_in(seen)
+        if query != q.WhatIfQuery():
+            return _page(together(form, _told(await _supposed(asking, query))))
     except Rejected as error:
         return _page(together(form, h("p", error.message, class_="notice bad", role="alert")))
-    if query == q.WhatIfQuery():
-        said = "Choose one change or several. Each shard decides twice, as things are and as they"
-        note = h("p", f"{said} would be, and tells the difference. Nothing is done.", class_="note")
-        return _page(together(form, note))
-    told = await _told(asking, query)
-    answers = [each.value for each in told if each.value is not None]
-    refused = [each.error for each in told if each.value is None and each.error]
-    if not answers:
-        why = "; ".join(refused) or "no shard could be asked"
-        return _page(together(form, h("p", why, class_="notice bad", role="alert")))
-    return _page(together(form, _sum(answers), *map(_answer, answers)))
+    said = "Choose one change or several. Each shard decides twice, as things are and as they"
+    note = h("p", f"{said} would be, and tells the difference. Nothing is done.", class_="note")
+    return _page(together(form, note))
 
 
 def _page(fixed: Html) -> Page:
     return Page(title="What if", section="/whatif", fixed=fixed, live={})
 
 
-async def _told(asking: Asking, query: q.WhatIfQuery) -> list[Told[q.WhatIfAnswer]]:
-    """By every shard; more demand of a cluster is a matter of the one that serves it."""
-    if not query.additions:
-        return await asking.supposed(query)
-    rows = await asking.clusters(query.additions[0].cluster)
-    serving = {each.source for each in rows if each.value is not None and each.value.rows}
-    rest = replace(query, additions=())
-    found: list[Told[q.WhatIfAnswer]] = []
-    for name in asking.names:
-        asked = query if name in serving else rest
-        if asked != q.WhatIfQuery():
-            found += await asking.supposed(asked, name)
-    return found
+async def _supposed(asking: Asking, query: q.WhatIfQuery) -> list[Told[q.WhatIfAnswer]]:
+    """By every shard that it is about."""
+    serving: dict[str, set[str]] = {name: set() for name in asking.names}
+    for cluster in {each.cluster for each in query.additions}:
+        for each in await asking.clusters(cluster):
+            if each.value is not None and each.value.rows:
+                serving[each.source].add(cluster)
+    return await asking.supposed(divided(query, serving))
+
+
+def _told(told: Sequence[Told[q.WhatIfAnswer]]) -> Html:
+    """The sum, then each shard; one that is not in the sum is named, and says why."""
+    answers = [each.value for each in told if each.value is not None]
+    others = [each for each in told if each.value is None]
+    if not answers:
+        why = "; ".join(each.error for each in others) or "no shard could be asked"
+        return h("p", why, class_="notice bad", role="alert")
+    check_known(answers)
+    left_out = [f"Not in the sum: {each.source} ({each.error})" for each in others]
+    notes = [h("p", each, class_="note") for each in left_out]
+    return together(_sum(answers), *notes, *map(_answer, answers))
 
 
 def query_in(seen: Seen) -> q.WhatIfQuery:
@@ -219,6 +221,8 @@ def _answer(told: q.WhatIfAnswer) -> Html:
         _needs("Missing another amount", told.moved, told.moved_count, told),
         _machines("Drained only then", told.drained, told.drained_count),
         _machines("No longer drained", told.spared, told.spared_count),
+        *(h("p", f"No machine of this shard has {each}: that was left out.", class_="note")
+          for each in told.unmatched),
         h("p", stamp, class_="note"),
     )  # fmt: skip
 

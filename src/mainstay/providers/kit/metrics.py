@@ -1,6 +1,6 @@
 """What a provider counts. Labels are members of enumerations: no machine is ever one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 
@@ -92,6 +92,14 @@ class Metrics:
     def injected(self, fault: StrEnum) -> None:
         """A fault was put in on purpose."""
         self._faults.labels(fault.value).inc()
+
+    def bill(self, dollars: Callable[[], float]) -> None:
+        """Show what was charged, whenever somebody looks; only who keeps a bill can tell."""
+        gauge = Gauge(
+            "mainstay_provider_billed_dollars", "What all hosts have cost by now.",
+            registry=self.registry,
+        )  # fmt: skip
+        gauge.set_function(dollars)
 
     def watch(self, by_state: Mapping[State, int]) -> None:
         """Show how many machines are in each state, whenever somebody looks."""

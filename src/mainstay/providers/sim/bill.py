@@ -4,6 +4,7 @@ Every change of it is one line of a journal, so that it outlives the process if 
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -107,10 +108,27 @@ class Bill:
         """The sum of the lines as they are printed."""
         return sum(self.cents(now_s=now_s).values())
 
+    def dollars(self, *, now_s: float) -> Fraction:
+        """What all of them have cost, exactly."""
+        now, lines = _exact(now_s), self.lines.values()
+        costly = (line for line in lines if line.charged or line.dollars_per_hour)
+        return sum((line.dollars(now) for line in costly), Fraction(0))
+
     def is_running(self, host: str) -> bool:
         """Whether this host is being paid for."""
         line = self.lines.get(host)
         return line is not None and line.until_s is None
+
+    def has_ended(self, host: str) -> bool:
+        """Whether this host was paid for and is no more."""
+        return host in self.lines and not self.is_running(host)
+
+    def close_others(self, machines: set[str], *, now_s: float) -> None:
+        """None but the hosts of these machines run any more."""
+        running = [line for line in self.lines.values() if line.until_s is None]
+        for line in running:
+            if line.machine not in machines:
+                self.close(line.host, now_s=now_s)
 
     def _write(
         self, what: str, host: str, dollars_per_hour: float, now_s: float, machine: str = ""
@@ -129,8 +147,11 @@ def read_bill(path: Path) -> Bill:
     """The bill whose journal is this file, or a new one; it goes on there."""
 
     def append(line: str) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(file, f"{line}\n".encode())
+        finally:
+            os.close(file)
 
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""

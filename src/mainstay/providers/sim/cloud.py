@@ -78,13 +78,19 @@ class Cloud:
     def populate(self, known: Mapping[str, str], machines: Mapping[str, str]) -> None:
         """Begin: with the hosts known from before a restart, by slot, and what is held anyway.
 
-        `machines` are those that are known, by slot; the first of a slot is called as it is.
+        `machines` are those that are known, by slot; the first of a slot is called as it is. What
+        the bill has ended, and a kill did not let be noted elsewhere, has ended; what nobody can
+        have any more, ends now.
         """
+        called = {name: machines.get(name, name) for name in self._slots}
         for name, slot in self._slots.items():
             host = known.get(name, slot.host)
+            if self.bill.has_ended(host):
+                host = ""
             self._slots[name] = dataclasses.replace(slot, host=host)
             if host:
-                self._put(host, name, "", machines.get(name, name))
+                self._put(host, name, "", called[name])
+        self.bill.close_others({*called.values()}, now_s=self._clock.now_s())
 
     def refuse(self, slot: str) -> None:
         """Say no to a Create for which there is no stock or no quota."""

@@ -68,6 +68,7 @@ async def simulated(
     """A simulated provider, until the block is left; without store and bill it is new each time."""
     metrics = metrics or Metrics()
     cloud = Cloud(spec, clock, bill or Bill(), metrics.injected)
+    metrics.bill(lambda: float(cloud.bill.dollars(now_s=clock.now_s())))
     backend = SimBackend(cloud, clock)
     async with running(
         backend,

@@ -102,8 +102,10 @@ def tenant_rows(facts: TenantFacts) -> tuple[TenantRow, ...]:
     per_hour, held_gpus = _per_hour(facts)
     seconds = _held_seconds(facts)
     spent = _divided(facts, seconds)
+    names = {each["project_id"] for each in facts.allocations}
+    earned = {name: _earned(_of(facts, name), facts) for name in names}
     projects = sorted(
-        held_gpus.keys() | {name for name, held in seconds.items() if held},
+        held_gpus.keys() | {name for name in names if seconds[name] or any(earned[name].values())},
         key=lambda name: (-per_hour[name], -spent[name], name),
     )
     rows = [
@@ -113,7 +115,7 @@ def tenant_rows(facts: TenantFacts) -> tuple[TenantRow, ...]:
             spend_per_hour=per_hour[name],
             spent=spent[name],
             earns_per_hour=_earns(_of(facts, name)),
-            earned=_earned(_of(facts, name), facts),
+            earned=earned[name],
         )
         for name in projects
     ]
@@ -175,7 +177,9 @@ def _paid_nodes(facts: TenantFacts) -> dict[str, tuple[float, int]]:
 
 
 def _stem(node: str) -> str:
-    return node.rpartition(".")[0]
+    """What a life of a machine begins with; empty for any other node: no shard pays for it."""
+    machine, _, life = node.rpartition(".")
+    return machine if life.isdecimal() else ""
 
 
 def _gpus_free(facts: TenantFacts) -> int:
@@ -205,9 +209,11 @@ def _per_hour(facts: TenantFacts) -> tuple[defaultdict[str, int], defaultdict[st
 
 
 def _held_seconds(facts: TenantFacts) -> defaultdict[str, float]:
-    """GPU seconds that each project held since counting began."""
+    """GPU seconds that each project held since counting began, where a shard pays."""
     found: defaultdict[str, float] = defaultdict(float)
     for each in facts.allocations:
+        if not _stem(each["node_id"]):
+            continue
         until = None if each["status"] in HOLDING else _first(each, "released_at", "failed_at")
         found[each["project_id"]] += each["gpus"] * _overlap_s(facts, each["created_at"], until)
     return found

@@ -736,6 +736,51 @@ class TestMoney:
 
         with_sim(spec(), scenario)
 
+    def test_whoever_looks_sees_what_all_hosts_have_cost(self) -> None:
+        async def scenario(sim: Sim) -> None:
+            await created(sim)
+            await asyncio.sleep(10 * HOUR)
+            text = generate_latest(sim.server.metrics.registry).decode()
+            assert "mainstay_provider_billed_dollars 0.96" in text
+
+        with_sim(spec(), scenario)
+
+    def test_an_end_that_only_the_bill_knows_of_has_been_one_after_a_restart(
+        self, tmp_path: Path
+    ) -> None:
+        async def life(*, lose: bool) -> State:
+            store, bill = SqliteStore(tmp_path / "sim.db"), read_bill(tmp_path / "bill")
+            try:
+                async with simulated(spec(), LoopClock(), store=store, bill=bill) as sim:
+                    if lose:
+                        await created(sim)
+                        sim.cloud.lose(next(iter(bill.lines)))
+                        return State.IDLE  # nothing has looked at the hardware since
+                    return (await sim.calls.get(GetRequest(f"{name()}+1"))).state
+            finally:
+                store.close()
+
+        assert asyncio.run(life(lose=True)) is State.IDLE
+        assert asyncio.run(life(lose=False)) is State.SPECULATIVE
+        (line,) = read_bill(tmp_path / "bill").lines.values()
+        assert line.until_s is not None
+
+    def test_a_host_whose_slot_is_no_longer_there_is_no_longer_paid_for(
+        self, tmp_path: Path
+    ) -> None:
+        async def life(slots: int) -> list[str]:
+            store, bill = SqliteStore(tmp_path / "sim.db"), read_bill(tmp_path / "bill")
+            made = spec(CapacityType.BARE_METAL, slots)
+            try:
+                async with simulated(made, LoopClock(), store=store, bill=bill):
+                    running = [each for each in bill.lines.values() if each.until_s is None]
+                    return [each.machine for each in running]
+            finally:
+                store.close()
+
+        assert len(asyncio.run(life(4))) == 4
+        assert asyncio.run(life(2)) == [name(0, "metal"), name(1, "metal")]
+
     def test_spot_prices_drift_and_show_and_the_bill_follows(self) -> None:
         async def scenario(sim: Sim) -> None:
             await created(sim, 0, "spot")

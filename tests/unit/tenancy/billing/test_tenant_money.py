@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import pytest
+
 from mainstay.model.views import MoneyRow
 from mainstay.tenancy.billing.tenant_money import (
     UNCLAIMED,
@@ -132,9 +134,27 @@ def test_a_node_of_its_own_costs_no_shard_anything_and_that_is_said() -> None:
     told = facts([a_node("m-1"), a_node("m-1", id="node-a")], [own])
     rows = by_name(told)
 
-    assert (rows["blue"].gpus, rows["blue"].spend_per_hour) == (4, 0)
-    assert rows[UNCLAIMED].gpus == 8
+    assert (rows["blue"].gpus, rows["blue"].spend_per_hour, rows["blue"].spent) == (4, 0, 0)
+    assert (rows[UNCLAIMED].gpus, rows[UNCLAIMED].spent) == (8, 32 * NANO)
     assert any("4 GPUs are on nodes that no shard pays for" in line for line in remarks(told))
+
+
+@pytest.mark.parametrize("own", ["node-a", "gpu-7.example.com"])
+def test_a_node_of_its_own_takes_no_share_of_what_others_cost(own: str) -> None:
+    held = [an_allocation("blue", "m-1", 4, node_id=own), an_allocation("red", "m-1", 8)]
+    rows = by_name(facts([a_node("m-1"), a_node("m-1", id=own)], held))
+
+    assert (rows["red"].spent, rows["blue"].spent, rows[UNCLAIMED].spent) == (32 * NANO, 0, 0)
+
+
+def test_who_paid_for_a_node_of_its_own_is_still_told_when_it_is_given_back() -> None:
+    ended = an_allocation(
+        "blue", "m-1", 2, node_id="node-a", status="released", created_at=at(0), active_at=at(0),
+        releasing_at=at(1), released_at=at(1),
+    )  # fmt: skip
+    rows = by_name(facts([a_node("m-1")], [ended]))
+
+    assert (rows["blue"].spent, rows["blue"].earned) == (0, {"USD": 500})
 
 
 def test_a_retired_life_of_a_machine_is_no_room() -> None:

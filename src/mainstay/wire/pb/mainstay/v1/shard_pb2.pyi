@@ -696,7 +696,7 @@ class NeedChange(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., before: _Optional[_Mapping[str, str]] = ..., after: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class WhatIfAnswer(_message.Message):
-    __slots__ = ("stamp", "actions_before", "actions_after", "cost_before", "cost_after", "satisfied", "unsatisfied", "moved", "drained", "spared", "satisfied_count", "unsatisfied_count", "moved_count", "drained_count", "spared_count")
+    __slots__ = ("stamp", "actions_before", "actions_after", "cost_before", "cost_after", "satisfied", "unsatisfied", "moved", "drained", "spared", "satisfied_count", "unsatisfied_count", "moved_count", "drained_count", "spared_count", "unmatched")
     class ActionsBeforeEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -726,6 +726,7 @@ class WhatIfAnswer(_message.Message):
     MOVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     DRAINED_COUNT_FIELD_NUMBER: _ClassVar[int]
     SPARED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UNMATCHED_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     actions_before: _containers.ScalarMap[str, int]
     actions_after: _containers.ScalarMap[str, int]
@@ -741,7 +742,8 @@ class WhatIfAnswer(_message.Message):
     moved_count: int
     drained_count: int
     spared_count: int
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., actions_before: _Optional[_Mapping[str, int]] = ..., actions_after: _Optional[_Mapping[str, int]] = ..., cost_before: _Optional[float] = ..., cost_after: _Optional[float] = ..., satisfied: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., unsatisfied: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., spared: _Optional[_Iterable[str]] = ..., satisfied_count: _Optional[int] = ..., unsatisfied_count: _Optional[int] = ..., moved_count: _Optional[int] = ..., drained_count: _Optional[int] = ..., spared_count: _Optional[int] = ...) -> None: ...
+    unmatched: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., actions_before: _Optional[_Mapping[str, int]] = ..., actions_after: _Optional[_Mapping[str, int]] = ..., cost_before: _Optional[float] = ..., cost_after: _Optional[float] = ..., satisfied: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., unsatisfied: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., spared: _Optional[_Iterable[str]] = ..., satisfied_count: _Optional[int] = ..., unsatisfied_count: _Optional[int] = ..., moved_count: _Optional[int] = ..., drained_count: _Optional[int] = ..., spared_count: _Optional[int] = ..., unmatched: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SetControlRequest(_message.Message):
     __slots__ = ("kind", "cluster", "value", "reason", "for_s", "by")
