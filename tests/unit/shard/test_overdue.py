@@ -126,6 +126,23 @@ class TestDeadline:
 
         in_time(scenario)
 
+    def test_nor_does_one_that_lists_and_whose_other_answers_never_come(self) -> None:
+        async def scenario() -> None:
+            link = a_stuck(State.CREATING)
+            link.will(Call.GET, *[3600.0] * 100)
+            world = hands(link)
+
+            def is_patient(now_s: float) -> None:
+                if now_s == 1800 + 290:
+                    assert world.machine().state is State.CREATING
+
+            await watched(world, 1800 + 330, at=is_patient)
+            assert world.machine().state is State.FAILED
+            assert "did not answer within 10 s" in world.machine().last_error
+            assert M not in world.tools.ledger
+
+        in_time(scenario)
+
     def test_time_in_which_its_provider_does_not_answer_does_not_count(self) -> None:
         async def scenario() -> None:
             world = hands(a_stuck(State.CREATING))

@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from typing_extensions import override
 
 from builders import a_machine, a_profile, an_assignment
-from mainstay.model.calls import Capabilities
+from mainstay.model.batch import MachineBatch
+from mainstay.model.calls import Capabilities, ListRequest
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.ids import MachineId
 from mainstay.model.metadata import encode
@@ -29,6 +31,19 @@ def names(count: int, *, start: int = 1) -> list[str]:
 
 def fleet(count: int, capabilities: Capabilities | None = FULL_ONLY) -> FakeLink:
     return FakeLink(*[a_machine(id=name) for name in names(count)], capabilities=capabilities)
+
+
+class FailsInFull(FakeLink):
+    """Some of the lists that are asked for in full do not come."""
+
+    in_vain = 0
+
+    @override
+    async def listing(self, request: ListRequest) -> MachineBatch:
+        if not request.since and self.in_vain:
+            self.in_vain -= 1
+            raise Unavailable("on purpose")
+        return await super().listing(request)
 
 
 class TestRemoval:
@@ -210,6 +225,22 @@ class TestHeldLists:
         link = fleet(50)
         link.put(a_machine(State.CONFIGURED))
         play(scenario, link)
+
+    def test_the_list_that_would_confirm_what_is_missing_is_asked_for_again_if_it_fails(
+        self,
+    ) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            link = w.links["metal"]
+            link.hides = set(names(50))
+            link.restart()
+            assert (await w.cycles(2)).held == 50
+            link.in_vain = 1
+            await w.cycles(20)
+            assert w.diary.count(Event.LIST_FAILED) == 1
+            assert w.inventory.ids() == names(50, start=51)
+
+        play(scenario, FailsInFull(*[a_machine(id=name) for name in names(100)]))
 
     def test_a_provider_that_restarts_empty_loses_nothing_until_it_has_settled(self) -> None:
         async def scenario(w: World) -> None:

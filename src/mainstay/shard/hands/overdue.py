@@ -84,6 +84,9 @@ class Overdue:
         self._in_vain: set[MachineId] = set()
         """Asked for since the last look without an answer: that begins no new count."""
 
+        self._asking: set[MachineId] = set()
+        """Asked for at this moment: in our hands, and that begins no new count either."""
+
     def look(
         self, snapshot: Snapshot, now_s: float, *, silent: frozenset[str] = frozenset()
     ) -> None:
@@ -100,7 +103,7 @@ class Overdue:
         rows = snapshot.rows_in(*TRANSITIONAL) if changes is None else changes.rows
         for row in rows.tolist():
             self._see(snapshot, row, now_s)
-        for machine in self._tools.ledger.news() - self._in_vain:
+        for machine in self._tools.ledger.news() - self._in_vain - self._asking:
             for way, since_s in self._since_s.items():
                 if since_s.pop(machine, None) is not None:
                     since_s[machine] = self._answered_s(way.source, now_s)
@@ -177,6 +180,7 @@ class Overdue:
         since_s = self._since_s[Way(hand.source, state)].get(hand.machine) if state else None
         if state is None or since_s is None or hand.source in self._silent:
             return  # a list was faster, or there is nobody to ask
+        self._asking.add(hand.machine)
         try:
             told = await tools.callers[hand.source].get(hand.machine)
         except MainstayError as error:
@@ -187,6 +191,8 @@ class Overdue:
         else:
             settled(hand, tools, CALL_OF[state], told)
             said, hardware = f"it is {told.state}", True
+        finally:
+            self._asking.discard(hand.machine)
         if not _is_there(hand, tools) or tools.inventory.machine(hand.machine).state is not state:
             return
         seconds = self._answered_s(hand.source, tools.clock.elapsed_s()) - since_s

@@ -170,7 +170,7 @@ class Feed:
         self._want(full=full and not under_way)
 
     def ask_full_from(self, at_s: float) -> None:
-        """Let the first list that is asked for from this time on be a full one."""
+        """Let the first list that is asked for from this time on be a full one, until one comes."""
         self._full_from_s = at_s
 
     def ask_for(self, machines: Iterable[MachineId]) -> None:
@@ -238,8 +238,6 @@ class Feed:
         explicit, self._full_asked, self._asked = self._full_asked, False, False
         self._hurry.clear()
         self._in_full = full
-        if full:
-            self._full_from_s = math.inf
         asked_at_s = self._asked_at_s = self._clock.elapsed_s()
         timeout_s = options.list_timeout_s if full else options.delta_timeout_s
         try:
@@ -272,6 +270,8 @@ class Feed:
         self._health, self._failures, self._why = Health.ANSWERING, 0, ""
         if fetched.full:
             self._full_began_s, self._ticks_since_full = fetched.asked_at_s, 0
+            if fetched.asked_at_s >= self._full_from_s:
+                self._full_from_s = math.inf
         if self._is_old(fetched):
             why = "an older list than the last one: asked again"
             self._journal.noticed(Event.LIST_FAILED, reason=self.name, provider=self.name, why=why)
