@@ -54,6 +54,9 @@ class MeddledLink(HangingLink):
     reports: Callable[[Machine], Machine | None] | None = None
     """A record as it is reported instead; None: it is left out."""
 
+    spoils_lists: bool = False
+    """Whether its lists are such as no provider can send: reading one is a defect."""
+
     unknown: set[str] = field(default_factory=set)
     """What the provider does not have, whoever asks for it."""
 
@@ -75,6 +78,9 @@ class MeddledLink(HangingLink):
         self.cursors.append(batch.cursor)
         if self.declares is not None and not self.declares.tombstones:
             batch = dataclasses.replace(batch, tombstones=())
+        if self.spoils_lists:
+            shape, changed = batch.shape + len(batch.shapes), ~batch.digest
+            batch = dataclasses.replace(batch, shape=shape, digest=changed)
         return batch if self.reports is None else meddled(batch, self.reports)
 
     @override

@@ -230,6 +230,35 @@ class TestItWaitsForNoAction:
         run(scenario())
 
 
+class TestItFallsOverNobody:
+    def test_a_defect_in_taking_in_a_list_costs_that_provider_alone(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            always_full = {"full_list_every_declared": 1}
+            async with sims(EAST, WEST) as providers:
+                async with (
+                    running(tmp_path, providers, None, **always_full) as whole,
+                    whole.cluster() as web,
+                ):
+                    await asyncio.sleep(5)
+                    east = line(whole, "east")
+                    east.spoils_lists = True
+                    await asyncio.sleep(2 * TICK_S)
+                    decided = len(whole.cycles)
+                    web.ask_for(4)
+                    await asyncio.sleep(30 * TICK_S)
+                    assert whole.journal.of(Event.CYCLE_FAILED) == []
+                    assert len(whole.cycles) - decided >= 30
+                    assert sources(whole, State.CONFIGURED) == ["west"] * 4
+                    assert "east" in whole.journal.of(Event.LIST_FAILED)
+
+                    east.spoils_lists = False
+                    web.ask_for(8)
+                    await asyncio.sleep(300)
+                    assert sorted(sources(whole, State.CONFIGURED)) == ["east"] * 4 + ["west"] * 4
+
+        run(scenario())
+
+
 class TestTheFirst:
     """It begins as soon as there are machines to decide on."""
 

@@ -9,17 +9,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mainstay.model.errors import MainstayError
 from mainstay.model.ids import MachineId
 from mainstay.shard.lists.belief import Belief
-from mainstay.shard.lists.feeds import Feed, Fetched
+from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.lists.first import wait_first
 from mainstay.shard.lists.heard import Heard
 from mainstay.shard.lists.intake import Intake, IntakeOptions
 from mainstay.shard.lists.interruptions import Interruptions
 from mainstay.shard.lists.looked import NOTHING, Looked
-from mainstay.shard.lists.reports import says_anything
-from mainstay.shard.lists.singles import take_found
+from mainstay.shard.lists.taking import Taking
 from mainstay.shard.lists.telling import Books
 from mainstay.shard.ownership.holdings import Holdings
 
@@ -47,14 +45,14 @@ class Reconciler:
         options: ReconcileOptions | None = None,
     ) -> None:
         options = options or ReconcileOptions()
-        self._books = books
         self._feeds = tuple(feeds)
         self._holdings = holdings or Holdings()
         self._holdings_seen = self._holdings.version
-        self._interruptions = Interruptions(books.journal)
         self._belief = Belief(books, self._feeds, owed_max=options.owed_max)
-        self._intake = Intake(books, self._belief.owed, options.intake)
-        self.heard = Heard(books.inventory, self._feeds, self._belief, self._interruptions)
+        intake = Intake(books, self._belief.owed, options.intake)
+        notices = Interruptions(books.journal)
+        self._taking = Taking(books, intake, self._belief, self._holdings, notices)
+        self.heard = Heard(books.inventory, self._feeds, self._belief, notices)
         self._patience: asyncio.Timeout | None = None
 
     def owe(self, machine: MachineId, source: str) -> None:
@@ -115,33 +113,6 @@ class Reconciler:
     async def _take_all(self) -> Looked:
         looked = NOTHING
         for feed in self._feeds:
-            fetched = feed.take()
-            if fetched is not None:
-                looked += await self._take_list(feed, fetched)
-            found = feed.take_found()
-            looked += await take_found(feed, found, self._intake, self._belief, self._holdings)
+            looked += await self._taking.take(feed)
             self.heard.note(feed)
-        return looked
-
-    async def _take_list(self, feed: Feed, fetched: Fetched) -> Looked:
-        """One list of one provider; a quiet one costs nothing."""
-        listed, name, belief = fetched.listed, feed.name, self._belief
-        beyond = belief.beyond(fetched.asked_at_s)
-        belief.passed_over(feed, listed, beyond)
-        looked = Looked(lists=1)
-        try:
-            if says_anything(listed):
-                adoption = self._holdings.adoption(fetched.asked_at_s)
-                looked += await self._intake.take_in(feed, listed, beyond, adoption)
-        except MainstayError as error:
-            feed.refuse(error.message)
-            return NOTHING
-        except Exception:
-            feed.refuse("taking in its list ended in a defect of ours")
-            raise
-        if listed.full and self._holdings.is_too_old(fetched.asked_at_s):
-            feed.ask(full=True)
-        belief.took_in(name, fetched.asked_at_s, full=listed.full)
-        self._interruptions.heard(name, listed, lambda machine: belief.has(machine, name))
-        self._books.listed(name)
         return looked

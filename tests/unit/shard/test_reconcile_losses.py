@@ -1,6 +1,8 @@
 """Machines that go, come back, or stand where no edge leads; whose they are; who will be taken."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from typing_extensions import override
@@ -15,6 +17,7 @@ from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import NEXT, TRANSITIONAL, State
 from mainstay.shard.events import Event
 from mainstay.shard.lists.feeds import FeedOptions
+from mainstay.shard.lists.looked import Looked
 from reconciling import DELTAS, DELTAS_ONLY, FULL_ONLY, FakeLink, World, in_domains, play
 
 M = MachineId("m-1")
@@ -44,6 +47,21 @@ class FailsInFull(FakeLink):
             self.in_vain -= 1
             raise Unavailable("on purpose")
         return await super().listing(request)
+
+
+@contextmanager
+def broken_merges(world: World) -> Iterator[None]:
+    """Inside the block a defect of ours ends whatever is to be merged."""
+    merge = world.inventory.merge
+
+    def broken(*given: object, **named: object) -> None:
+        raise ZeroDivisionError
+
+    world.inventory.merge = broken  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        world.inventory.merge = merge  # type: ignore[method-assign]
 
 
 class TestRemoval:
@@ -595,19 +613,32 @@ class TestNotices:
 
 
 class TestDefects:
-    def test_a_defect_of_ours_is_not_swallowed_and_costs_no_news(self) -> None:
+    def test_a_defect_in_taking_in_a_list_is_told_and_costs_no_news(self) -> None:
         async def scenario(w: World) -> None:
             await w.first()
-            merge = w.inventory.merge
+            with broken_merges(w):
+                w.links["metal"].put(a_machine(price_per_hour=3.0))
+                assert await w.look() == Looked()
+            (told,) = w.diary.of(Event.LIST_FAILED)
+            assert "ended in a defect of ours: ZeroDivisionError" in str(told["why"])
+            assert w.reconciler.heard.unreachable == {"metal"}
+            await w.cycles(2)
+            assert w.inventory.machine(M).price_per_hour == 3.0
+            assert w.reconciler.heard.unreachable == frozenset()
 
-            def broken(*given: object, **named: object) -> None:
-                raise ZeroDivisionError
+        play(scenario, FakeLink(a_machine()))
 
-            w.inventory.merge = broken  # type: ignore[method-assign, assignment]
+    def test_nor_does_one_in_taking_in_a_single_machine(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.links["metal"].hides = {"m-1"}
+            w.feeds["metal"].ask_for([M])
+            await asyncio.sleep(1)
+            with broken_merges(w):
+                assert (await w.look()).changed == 0
+            assert w.diary.count(Event.LIST_FAILED, "metal") == 1
+            w.links["metal"].hides = set()
             w.links["metal"].put(a_machine(price_per_hour=3.0))
-            with pytest.raises(ZeroDivisionError):
-                await w.look()
-            w.inventory.merge = merge  # type: ignore[method-assign]
             await w.cycles(2)
             assert w.inventory.machine(M).price_per_hour == 3.0
 
