@@ -24,7 +24,9 @@ from mainstay.model.frames import (
     ReclaimTold,
     ShardFrame,
 )
+from mainstay.model.questions import SetControlRequest
 from mainstay.model.state import State
+from mainstay.shard.answers.view import ShardControls
 from mainstay.shard.events import EVENTS, Event, Level
 from mainstay.shard.outcomes import Outcome
 from mainstay.shard.talk.session import Session
@@ -324,6 +326,51 @@ class TestNeverRepeated:
                     await asyncio.sleep(60)
                     assert not whole.assembled.live.not_acting()
                     assert list(whole.assembled.live.acting.providers) == ["sim"]
+
+        run(scenario())
+
+
+class TestPausedMeanwhile:
+    @pytest.mark.parametrize("kind", [CreateRequest, ConfigureRequest, DrainRequest, DeleteRequest])
+    def test_a_call_that_is_being_repeated_is_not_sent_again_after_a_pause(
+        self, tmp_path: Path, kind: type[Mutation]
+    ) -> None:
+        """Its machine is not failed: what its provider says of it counts, and it is as it was."""
+        slots, idle = (0, 1) if kind in {ConfigureRequest, DrainRequest} else (1, 0)
+        before = {
+            CreateRequest: State.SPECULATIVE,
+            ConfigureRequest: State.IDLE,
+            DrainRequest: State.CONFIGURED,
+            DeleteRequest: State.IDLE,
+        }[kind]
+
+        async def scenario() -> None:
+            async with (
+                sims(quick(slots=slots, idle=idle)) as providers,
+                running(tmp_path, providers, hold_on_demand_s=100) as whole,
+                whole.cluster() as web,
+            ):
+                await asyncio.sleep(15)
+                if kind in {DrainRequest, DeleteRequest}:
+                    web.ask_for(1)
+                    await asyncio.sleep(30)
+                link = line(whole)
+                link.refuses = only(kind, Unavailable("no route to it"))
+                web.ask_for(0 if kind in {DrainRequest, DeleteRequest} else 1)
+                for _ in range(2000):
+                    await asyncio.sleep(0.1)
+                    if len(link.attempts(kind)) >= 3:
+                        break
+                pausing = SetControlRequest(
+                    kind="pause", cluster="", reason="a test", by="ann", for_s=1000
+                )
+                await ShardControls(whole.assembled.live).set_control(pausing)
+                tried = len(link.tried)
+                link.refuses = lambda _: None
+                await asyncio.sleep(100)
+                assert len(link.tried) == tried
+                assert [machine.state for machine in whole.machines()] == [before]
+                assert whole.journal.of(Event.MACHINE_FAILED) == []
 
         run(scenario())
 

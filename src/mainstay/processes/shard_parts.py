@@ -179,7 +179,8 @@ class _Assembly:
     def assembled(self) -> Assembled:
         """Everything, connected."""
         config, around = self._config, self._around
-        tools, reconciler = self._tools(), self._reconciler()
+        reconciler = self._reconciler()
+        tools = self._tools(reconciler)
         sources = tuple(around.links)
         options = ExecutorOptions(workers=config.workers, deadline_s=config.action_deadline_s)
         executor = Executor(tools, sources, options, on_room=self._wake)
@@ -265,7 +266,7 @@ class _Assembly:
             aside=self._around.aside,
         )
 
-    def _tools(self) -> Tools:
+    def _tools(self, reconciler: Reconciler) -> Tools:
         config, around = self._config, self._around
         fences = FenceCounter(config.shard_id, around.data.epoch)
         callers = {
@@ -295,6 +296,7 @@ class _Assembly:
             configured=self._configured,
             sold_out=self._breakers.sold_out,
             stance=lambda order: stance_of(order, self._controls.restrictions()),
+            owe=reconciler.owe,
             default_grace_s=config.default_grace_s,
         )
 

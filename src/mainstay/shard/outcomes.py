@@ -37,6 +37,9 @@ class Outcome(StrEnum):
     ACCEPTED = "accepted"
     """The provider is at work; a list or a Get finishes it."""
 
+    HELD_BACK = "held_back"
+    """A pause came between two attempts: a list or a Get says what became of the first."""
+
     ALREADY_DONE = "already_done"
     """It was there before we came."""
 
@@ -83,5 +86,6 @@ class Outcome(StrEnum):
 BENIGN = frozenset({
     Outcome.SUCCESS, Outcome.ACCEPTED, Outcome.ALREADY_DONE, Outcome.ROLLED_BACK,
     Outcome.NO_SESSION, Outcome.RACED_TO_IDLE, Outcome.STALE_STATE, Outcome.CANCELLED,
+    Outcome.HELD_BACK,
 })  # fmt: skip
 """Nobody needs to look."""

@@ -1,6 +1,7 @@
 """What the flows share: what each refusal means, and machines that change under our hands."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -25,6 +26,7 @@ from mainstay.shard.events import Event
 from mainstay.shard.hands.calling import CallOptions
 from mainstay.shard.hands.flows import reaction_to
 from mainstay.shard.outcomes import Outcome
+from mainstay.shard.restrictions import Stance
 from shard_hands import (
     FakeLink,
     Hands,
@@ -121,3 +123,41 @@ def refusing(meanwhile: Callable[[Hands], object]) -> Hands:
 
     link.will(Call.DELETE, refuses)
     return world
+
+
+class TestPauseBetweenAttempts:
+    @pytest.mark.parametrize("stance", [Stance.PAUSE, Stance.SHADOW])
+    @pytest.mark.parametrize(
+        ("kind", "call", "before", "during"),
+        [
+            (ActionKind.PROVISION, Call.CREATE, State.SPECULATIVE, State.CREATING),
+            (ActionKind.BOOTSTRAP, Call.CONFIGURE, State.IDLE, State.CONFIGURING),
+            (ActionKind.RECLAIM, Call.DRAIN, State.CONFIGURED, State.DRAINING),
+            (ActionKind.PREEMPT, Call.DRAIN, State.CONFIGURED, State.DRAINING),
+            (ActionKind.DELETE, Call.DELETE, State.IDLE, State.DELETING),
+        ],
+    )
+    def test_no_further_attempt_goes_out_and_the_machine_is_asked_for(
+        self, kind: ActionKind, call: Call, before: State, during: State, stance: Stance
+    ) -> None:
+        """One before may have been accepted: the machine is neither failed nor given back."""
+
+        async def scenario() -> None:
+            link = a_link(before)
+            link.will(call, Unavailable("no route"), Unavailable("no route"))
+            world = hands(link)
+            owed: list[tuple[str, str]] = []
+            world.tools = dataclasses.replace(
+                world.tools,
+                stance=lambda _: stance if len(link.calls) >= 2 else Stance.ACT,
+                owe=lambda machine, source: owed.append((machine, source)),
+            )
+            await carried_out(world, an_order(kind))
+            assert [each for each, _ in link.calls] == [call] * 2
+            assert world.machine().state is during
+            assert world.journal.outcomes() == [Outcome.HELD_BACK]
+            assert owed == [(M, "metal")]
+            assert world.failures.bad == []
+            assert M not in world.tools.ledger
+
+        in_time(scenario)

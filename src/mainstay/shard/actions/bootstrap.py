@@ -58,7 +58,7 @@ async def bootstrap(order: Order, tools: Tools, *, until_s: float) -> Ending:
 
     request = ConfigureRequest(machine.id, need.cluster, blob, metadata=encode(meant))
     try:
-        ack = await tools.callers[order.source].configure(request, until_s=until_s)
+        ack = await tools.caller(order).configure(request, until_s=until_s)
     except MainstayError as error:
         return gave_up(hand, tools, Call.CONFIGURE, error)
     return settled(hand, tools, Call.CONFIGURE, ack.machine)

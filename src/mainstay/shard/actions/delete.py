@@ -24,7 +24,7 @@ async def delete(order: Order, tools: Tools, *, until_s: float) -> Ending:
     tools.moves.to(machine.id, State.DELETING)
     request = DeleteRequest(machine.id)
     try:
-        ack = await tools.callers[order.source].delete(request, until_s=until_s)
+        ack = await tools.caller(order).delete(request, until_s=until_s)
     except MainstayError as error:
         return gave_up(hand, tools, Call.DELETE, error)
 

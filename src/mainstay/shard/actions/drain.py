@@ -26,7 +26,7 @@ async def drain(order: Order, tools: Tools, *, until_s: float) -> Ending:
     tools.moves.to(machine.id, State.DRAINING, assignment=drained)
     request = DrainRequest(machine.id, grace_s, attribution=encode(purpose))
     try:
-        ack = await tools.callers[order.source].drain(request, until_s=until_s)
+        ack = await tools.caller(order).drain(request, until_s=until_s)
     except MainstayError as error:
         return gave_up(hand, tools, Call.DRAIN, error)
     return settled(hand, tools, Call.DRAIN, ack.machine)

@@ -28,7 +28,7 @@ async def provision(order: Order, tools: Tools, *, until_s: float) -> Ending:
     tools.moves.to(machine.id, State.CREATING, assignment=meant)  # from here it counts as supply
     request = CreateRequest(machine.id, attribution=encode(meant))
     try:
-        ack = await tools.callers[order.source].create(request, until_s=until_s)
+        ack = await tools.caller(order).create(request, until_s=until_s)
     except MainstayError as error:
         return gave_up(hand, tools, Call.CREATE, error)
 

@@ -21,7 +21,7 @@ from mainstay.model.calls import (
     GetRequest,
     Mutation,
 )
-from mainstay.model.errors import Fenced, Unavailable
+from mainstay.model.errors import Fenced, MainstayError, Unavailable
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.providers.kit.retry import Backoff, until_available
@@ -32,6 +32,13 @@ from mainstay.shard.ports import Journal, Link
 
 RequestT = TypeVar("RequestT", bound=Mutation)
 AnswerT = TypeVar("AnswerT")
+
+
+class HeldBack(MainstayError):
+    """A control came between two attempts. What became of those before, the provider knows."""
+
+    code = "held_back"
+    what_to_do = "ask for the machine"
 
 
 class FenceCounter:
@@ -76,6 +83,8 @@ class Caller:
     clock: Clock
     random: Random
     options: CallOptions = dataclasses.field(default_factory=CallOptions)
+    may: Callable[[], bool] = lambda: True
+    """Whether a control lets an attempt go out at this moment."""
 
     async def create(self, request: CreateRequest, *, until_s: float) -> Ack:
         """Begin to make hardware; no attempt lasts beyond `until_s`."""
@@ -107,6 +116,8 @@ class Caller:
         async def attempt() -> Ack:
             if why := self.acting.why_not(self.source):
                 raise Fenced(f"not sent, since we have stopped acting: {why}")
+            if not self.may():
+                raise HeldBack("held back between two attempts; the first may have been accepted")
             left_s = min(self.options.timeout_s, until_s - self.clock.elapsed_s())
             fenced = dataclasses.replace(request, fence=self.fences.next())
             try:

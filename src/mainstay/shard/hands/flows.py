@@ -28,6 +28,7 @@ from mainstay.model.need import Need
 from mainstay.model.state import RULES, TRANSITIONAL, Presence, State
 from mainstay.providers.kit.steps import STEPS
 from mainstay.shard.events import Event
+from mainstay.shard.hands.calling import HeldBack
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Order
 from mainstay.shard.outcomes import Outcome
@@ -158,7 +159,13 @@ def as_told(ours: Machine, told: Machine) -> Machine:
 
 
 def gave_up(hand: InHand, tools: Tools, call: Call, error: MainstayError) -> Ending:
-    """A call was refused, or not answered for as long as we try: nobody knows how it stands."""
+    """A call was refused, or not answered for as long as we try: nobody knows how it stands.
+
+    One that was held back meanwhile is no failure: the machine is asked for instead.
+    """
+    if isinstance(error, HeldBack):
+        tools.owe(hand.machine, hand.source)
+        return Ending(Outcome.HELD_BACK, f"{call}: {error.message}")
     return failed(hand, tools, f"{call}: {error.message}", reaction_to(error))
 
 

@@ -1,10 +1,12 @@
 """What carrying out an action takes: handed to every flow as one value."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from mainstay.inventory.inventory import Inventory
+from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.runtime.clock import Clock
 from mainstay.shard.hands.acting import Acting
@@ -49,6 +51,9 @@ class Tools:
     stance: Callable[[Order], Stance] = lambda _: Stance.ACT
     """How far an order may go now: a pause that comes after the plan holds it back all the same."""
 
+    owe: Callable[[MachineId, str], None] = lambda _, __: None
+    """Has a machine asked for by itself, of its provider, as soon as it is out of our hands."""
+
     off_work: Callable[[str], AbstractContextManager[Callable[[float], Awaitable[None]]]] = (
         lambda _: nullcontext(_at_once)
     )
@@ -58,3 +63,8 @@ class Tools:
 
     default_grace_s: int = DEFAULT_GRACE_S
     """For workloads whose cluster could not be told."""
+
+    def caller(self, order: Order) -> Caller:
+        """The provider of an order, called for it: a control counts before each attempt."""
+        caller = self.callers[order.source]
+        return dataclasses.replace(caller, may=lambda: self.stance(order) is Stance.ACT)
