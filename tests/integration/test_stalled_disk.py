@@ -11,7 +11,9 @@ from typing import Any, Final
 import pytest
 
 from mainstay.config.shard import ShardConfig
+from mainstay.model.calls import Mutation
 from mainstay.model.errors import Unavailable
+from mainstay.model.frames import Hello
 from mainstay.model.questions import SetControlRequest
 from mainstay.processes.shard_ground import own_threads
 from mainstay.processes.shard_parts import Assembled, Surroundings, assembled
@@ -20,9 +22,11 @@ from mainstay.runtime.clock import SystemClock
 from mainstay.shard.answers.view import ShardControls
 from mainstay.shard.datadir import DataDir, Kept
 from mainstay.shard.metrics import ShardMetrics
+from mainstay.shard.orders import Disposed
 from mainstay.shard.thought import Cycled
 from shard_over_sim import SimLink
-from whole_shard import Journal, a_provider
+from talking import a_rollup
+from whole_shard import AnsweringLine, Journal, a_provider, needs
 
 TICKS: Final = 5
 PATIENCE_S: Final = 20.0
@@ -65,26 +69,33 @@ class Beats:
     def seen(self, _: Cycled) -> None:
         self._cycle.set()
 
+    async def beat(self) -> None:
+        """The next one."""
+        self._cycle.clear()
+        await self._cycle.wait()
+
     async def go_on(self, disk: Disk) -> None:
         """While the disk has something to take, and does not."""
         assert await asyncio.to_thread(disk.asked.wait, PATIENCE_S)
         async with asyncio.timeout(PATIENCE_S):
             for _ in range(TICKS):
-                self._cycle.clear()
-                await self._cycle.wait()
+                await self.beat()
         assert not disk.goes_on.is_set()
 
 
 @asynccontextmanager
-async def at_work(data: DataDir, beats: Beats) -> AsyncIterator[Assembled]:
+async def at_work(
+    data: DataDir, beats: Beats, sent: list[Mutation] | None = None
+) -> AsyncIterator[Assembled]:
     """A shard as in its process: its threads are its own, and time passes by itself."""
     config = ShardConfig(cycle_interval_s=0.02)
     metrics, clock, spec = ShardMetrics(), SystemClock(), a_provider(slots=0, idle=2)
+    sent = [] if sent is None else sent
     async with simulated(spec, clock) as sim, asyncio.TaskGroup() as tasks:
         made = assembled(
             config,
             Surroundings(
-                links={spec.name: SimLink(sim)},
+                links={spec.name: SimLink(sim, sent=sent)},
                 data=data,
                 journal=Journal(metrics, config),
                 metrics=metrics,
@@ -132,3 +143,31 @@ def test_cycles_go_on_while_the_first_list_of_a_provider_is_remembered(tmp_path:
 
     with DataDir(tmp_path) as data:
         asyncio.run(scenario(data))
+
+
+def test_nothing_is_acquired_that_a_next_life_would_not_know_to_wait_for(tmp_path: Path) -> None:
+    """It would hold what then serves for missing, and buy it again."""
+
+    async def scenario(data: DataDir) -> None:
+        disk, beats, sent = Disk(), Beats(), list[Mutation]()
+        async with at_work(data, beats, sent) as shard, asyncio.TaskGroup() as tasks:
+            with disk.under(data.listed):
+                line = AnsweringLine(shard.sessions.opened(Hello("web")))
+                talking = tasks.create_task(line.talk())
+                line.session.rolled_up(a_rollup(*needs(1)))
+                async with asyncio.timeout(PATIENCE_S):
+                    while not any(each.reason == "unlisted" for each in let_go(shard)):
+                        await beats.go_on(disk)
+                assert sent == []
+            async with asyncio.timeout(PATIENCE_S):
+                while not sent:
+                    await beats.beat()
+            assert "sim" in (data.listed.value or ())
+            talking.cancel()
+
+    with DataDir(tmp_path) as data:
+        asyncio.run(scenario(data))
+
+
+def let_go(shard: Assembled) -> list[Disposed]:
+    return [told.disposed for told in shard.live.journal.recent()]

@@ -4,19 +4,17 @@ Links, data directory, clock, randomness and what runs beside the loop come from
 test puts the same shard together around other ones.
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
-
-import numpy as np
 
 from mainstay.config.shard import ShardConfig
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.charges import Meter
 from mainstay.model.ids import ClusterId, ShardId
 from mainstay.model.machine import Machine
-from mainstay.model.state import State
 from mainstay.processes.shard_settings import (
     absence_options,
     breaker_options,
@@ -66,6 +64,7 @@ from mainstay.shard.restrictions import Stance
 from mainstay.shard.sessions import SessionOptions, Sessions, SessionTools
 from mainstay.shard.shard import Shard
 from mainstay.shard.steady import SteadyClock
+from mainstay.shard.talk.machines import machines_of
 from mainstay.shard.thought import Cycled
 
 __all__ = ["Assembled", "Beside", "Surroundings", "assembled", "policy_of"]
@@ -136,7 +135,7 @@ class _Assembly:
                 clock=around.clock,
                 aside=around.aside,
                 random=around.random,
-                machines_of=self._machines_of,
+                machines_of=partial(machines_of, self._inventory),
                 on_demand=self._demanded,
                 on_opened=self._opened,
             ),
@@ -150,7 +149,12 @@ class _Assembly:
         self._moves = Moves(self._inventory, self._ledger, self._sessions, self._steady)
         data, clock, journal = around.data, around.clock, around.journal
         self._ever_listed = EverListed(
-            around.links, data.listed, is_new=data.epoch == 1, journal=journal, aside=around.aside
+            around.links,
+            data.listed,
+            is_new=data.epoch == 1,
+            journal=journal,
+            aside=around.aside,
+            on_kept=self._wake,
         )
         self._awaited = Awaited(
             self._ever_listed, wait_s=config.first_list_wait_s, clock=clock, journal=journal
@@ -296,6 +300,7 @@ class _Assembly:
             configured=self._configured,
             sold_out=self._breakers.sold_out,
             stance=lambda order: stance_of(order, self._controls.restrictions()),
+            is_kept=self._ever_listed.is_kept,
             owe=reconciler.owe,
             default_grace_s=config.default_grace_s,
         )
@@ -325,19 +330,6 @@ class _Assembly:
             holdings=self._holdings,
             options=ReconcileOptions(intake=IntakeOptions(absence=absence)),
         )
-
-    def _machines_of(self, cluster: ClusterId) -> Iterator[Machine]:
-        """One by one, as they stand when each is asked for."""
-        snapshot = self._inventory.snapshot()
-        if cluster not in snapshot.clusters:
-            return
-        rows = np.flatnonzero(snapshot.cluster == snapshot.clusters.index(cluster))
-        for row in rows[snapshot.state[rows] != State.UNSPECIFIED]:
-            name = snapshot.machine_ids(np.array([row]))[0]
-            if name in self._inventory:
-                record = self._inventory.machine(name)
-                if record.cluster == cluster:
-                    yield record
 
     def _configured(self, machine: Machine) -> None:
         """Somebody has waited for this."""

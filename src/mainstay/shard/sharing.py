@@ -6,8 +6,10 @@ from typing import Final
 
 from mainstay.model.action import ActionKind
 
+ACQUISITIONS: Final = frozenset({ActionKind.BOOTSTRAP, ActionKind.PROVISION})
+
 GROUPS: Final[tuple[frozenset[ActionKind], ...]] = (
-    frozenset({ActionKind.BOOTSTRAP, ActionKind.PROVISION}),
+    ACQUISITIONS,
     frozenset({ActionKind.PREEMPT}),
     frozenset({ActionKind.RECLAIM, ActionKind.DELETE}),
 )

@@ -20,12 +20,14 @@ class Life:
         self.clock = StepClock(50.0)
         self.journal = FakeJournal()
         self.data = DataDir(folder)
+        self.heard: list[frozenset[str] | None] = []
         self.ever = EverListed(
             SOURCES,
             self.data.listed,
             is_new=self.data.epoch == 1,
             journal=self.journal,
             aside=at_once,
+            on_kept=lambda: self.heard.append(self.data.listed.value),
         )
         self.awaited = Awaited(self.ever, wait_s=wait_s, clock=self.clock, journal=self.journal)
 
@@ -126,3 +128,23 @@ def test_what_the_disk_does_not_take_is_tried_again_with_the_next_list(tmp_path:
     life.end()
 
     assert Life(tmp_path).awaited.names() == {"east"}
+
+
+def test_whoever_asks_before_a_name_is_on_disk_hears_when_it_is(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.save()
+    life.awaited.listed("west")
+    life.save()
+    assert life.ever.is_kept("west")
+    assert life.heard == []
+
+    life.awaited.listed("east")
+    assert not life.ever.is_kept("east")
+    (tmp_path / "listed.json.new").mkdir()
+    life.save()
+    assert life.heard == []
+    (tmp_path / "listed.json.new").rmdir()
+    life.save()
+
+    assert life.ever.is_kept("east")
+    assert life.heard == [frozenset(SOURCES)]

@@ -5,10 +5,11 @@ from typing import NamedTuple
 from mainstay.model.action import Action, ActionKind
 from mainstay.model.errors import MainstayError
 from mainstay.shard.actions.doings import DOINGS
-from mainstay.shard.admitted import HELD_BY
+from mainstay.shard.admitted import HELD_BY, LABELS, Rule
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition
+from mainstay.shard.sharing import ACQUISITIONS
 
 
 class Objection(NamedTuple):
@@ -38,6 +39,14 @@ def held_back(order: Order, tools: Tools) -> Objection | None:
     if stance in HELD_BY:
         return Objection(*HELD_BY[stance])
     return Objection(Disposition.DEFERRED, "back_off") if _backs_off(order, tools) else None
+
+
+def not_kept(order: Order, tools: Tools) -> Objection | None:
+    """Whether a later life would not know to wait for what is acquired now, and buy it again."""
+    if order.action.kind not in ACQUISITIONS or tools.is_kept(order.source):
+        return None
+    why = f"that provider {order.source} was listed is not on disk yet"
+    return Objection(*LABELS[Rule.UNLISTED], why)
 
 
 def no_news(order: Order, tools: Tools) -> Objection | None:

@@ -51,6 +51,9 @@ class Tools:
     stance: Callable[[Order], Stance] = lambda _: Stance.ACT
     """How far an order may go now: a pause that comes after the plan holds it back all the same."""
 
+    is_kept: Callable[[str], bool] = lambda _: True
+    """Whether it is on disk that this provider was listed, so that a later life waits for it."""
+
     owe: Callable[[MachineId, str], None] = lambda _, __: None
     """Has a machine asked for by itself, of its provider, as soon as it is out of our hands."""
 

@@ -9,7 +9,7 @@ from mainstay.shard.actions.doings import DOINGS
 from mainstay.shard.events import Event
 from mainstay.shard.hands.flows import Ending, Reaction, failed, in_hand
 from mainstay.shard.hands.lane import Lane, Waiting
-from mainstay.shard.hands.objections import held_back, let_go
+from mainstay.shard.hands.objections import held_back, let_go, not_kept
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition, Outcome
@@ -49,7 +49,7 @@ class Workers:
 
     async def _carry_out(self, waiting: Waiting) -> None:
         tools, order = self._tools, waiting.order
-        if (objection := held_back(order, tools)) is not None:
+        if (objection := held_back(order, tools) or not_kept(order, tools)) is not None:
             tools.ledger.give_back(order.action.machine)
             tools.journal.disposed([let_go(order, objection, cycle=self._cycle())])
             return

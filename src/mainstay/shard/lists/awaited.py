@@ -5,7 +5,7 @@ would buy everything twice, so nothing is, for a while.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from mainstay.model.errors import Unavailable
@@ -37,8 +37,10 @@ class EverListed:
         is_new: bool,
         journal: Journal,
         aside: Aside,
+        on_kept: Callable[[], None] = lambda: None,
     ) -> None:
-        """`is_new`: this is the first life there is.
+        """`is_new`: this is the first life there is. `on_kept` hears that names were kept which
+        `is_kept` was asked for in vain.
 
         Whoever was never listed has no machine that we bound. A directory that does not say who was
         listed may be of any age: then everybody may have been.
@@ -46,6 +48,8 @@ class EverListed:
         self._kept = kept
         self._journal = journal
         self._aside = aside
+        self._on_kept = on_kept
+        self._missed = False
         self._sources = frozenset(sources)
         before = frozenset[str]() if is_new else kept.value
         self._names = self._sources if before is None else before
@@ -61,6 +65,14 @@ class EverListed:
         self._names |= {name}
         if self._kept.value != self._names:
             self._heard.set()
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a later life would wait for this provider. Before it would, nothing is acquired
+        through it: what then served would be bought again.
+        """
+        kept = name in (self._kept.value or ())
+        self._missed |= not kept
+        return kept
 
     async def run(self) -> None:
         """Keep them, until cancelled."""
@@ -78,6 +90,10 @@ class EverListed:
             await self._aside(lambda: self._kept.keep(names))
         except Unavailable as error:
             self._journal.noticed(Event.LISTED_NOT_SAVED, why=error.message)
+            return
+        if self._missed:
+            self._missed = False
+            self._on_kept()
 
 
 class Awaited:
