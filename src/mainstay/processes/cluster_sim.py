@@ -124,8 +124,8 @@ class SimulatedCluster:
         self.client = SessionClient(spec.cluster, address, over, self.seen, tools=tools)
         self._demands, self._always = demands(spec), always
         self.asked: tuple[Need, ...] = ()
-        self.withdrawn = 0
-        """How many units of demand have ever gone away."""
+        self.withdrawn = Counter[str]()
+        """How many units of demand have ever gone away, by type of machine."""
 
     def step(self) -> None:
         """Ask for what comes next."""

@@ -3,13 +3,13 @@
 Pure: each law takes what was seen and answers in sentences, one for every way it is broken.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mainstay.model.assignment import NeedRef
 from mainstay.model.ids import ClusterId
-from mainstay.model.need import Need
+from mainstay.model.need import Need, Operator
+from mainstay.model.profile import INSTANCE_TYPE_KEY
 from mainstay.model.state import State
 
 TOLD_MAX: Final = 5
@@ -25,6 +25,13 @@ class Held(NamedTuple):
 
 Book = Mapping[str, Held]
 """By machine, as somebody believes it to be."""
+
+
+class Share(NamedTuple):
+    """A part of all demand: what one cluster asks for of one type of machine."""
+
+    cluster: str
+    instance_type: str
 
 
 def disagreements(provider: Book, shard: Book) -> list[str]:
@@ -70,22 +77,25 @@ def shared(clusters: Mapping[ClusterId, Collection[str]]) -> list[str]:
     return _first(found, "more machines that two believe in")
 
 
-def forgotten(before: Book, shard: Book, after: Book) -> list[str]:
+def forgotten(before: Book, shard: Book, touched: Collection[str]) -> list[str]:
     """A shard that has just started takes whatever serves for what it is, by the echo alone.
 
-    The provider's book is read before and after the shard's: a machine that has changed hands in
-    between says nothing, and one that serves the same cluster all along has one owner.
+    The book is of before the start, and `touched` is all that has changed at the providers since,
+    losses included: what is not in it serves the same cluster all along, and the shard can only
+    have begun to drain it.
     """
     found = [
-        f"machine {name} serves {held.cluster} and the new shard takes it for {told.cluster}'s"
-        for name, held in sorted(after.items())
-        if _serves(held)
-        and before.get(name) == held
-        and (told := shard.get(name))
-        and _serves(told)
-        and told != held
+        f"machine {name} serves {held.cluster} and the new shard takes it for {_taken_for(told)}"
+        for name, held in sorted(before.items())
+        if _serves(held) and name not in touched
+        if (told := shard.get(name)) not in (held, Held(State.DRAINING, held.cluster))
     ]
     return _first(found, "more machines that were forgotten")
+
+
+def unserved(unmet: int) -> list[str]:
+    """Once all is quiet nothing is missing, for there are machines enough."""
+    return [f"{unmet} needs are not met, and there are machines for them"] if unmet else []
 
 
 def miscounted(asked: int, serving: int, same_need: int) -> list[str]:
@@ -100,11 +110,30 @@ def miscounted(asked: int, serving: int, same_need: int) -> list[str]:
     return found
 
 
-def drained_without_cause(drains: int, causes: int) -> list[str]:
-    """A serving machine is taken away only when less is asked for: one for each unit at most."""
-    if drains <= causes:
-        return []
-    return [f"{drains} serving machines were drained, and only {causes} units of demand went away"]
+def was_drained(before: Held | None, after: Held) -> bool:
+    """Whether somebody drained a machine between two looks at it; a lost one has no second."""
+    if after.state is State.DRAINING:
+        return before is None or before.state is not State.DRAINING
+    return before is not None and _serves(before) and after != before
+
+
+def drained_without_cause(
+    drains: Mapping[Share, int], causes: Mapping[Share, int], *, in_all: int
+) -> list[str]:
+    """A serving machine is taken from a cluster only when that one asks for less of its type: one
+    for each unit at most.
+
+    `in_all` is how many drains the providers have counted, seen or not.
+    """
+    found = [
+        f"{count} machines of type {share.instance_type} were drained that served {share.cluster}, "
+        f"and only {causes.get(share, 0)} units of that demand went away"
+        for share, count in sorted(drains.items())
+        if count > causes.get(share, 0)
+    ]
+    if in_all > (gone := sum(causes.values())):
+        found.append(f"{in_all} serving machines were drained, and only {gone} units went away")
+    return _first(found, "more parts of demand that lost machines")
 
 
 def taken_away(drains: int, before: Book, after: Book) -> list[str]:
@@ -129,11 +158,21 @@ def late(seconds: Sequence[float], limit_s: float) -> list[str]:
     ]
 
 
-def withdrawn(before: Iterable[Need], after: Iterable[Need]) -> int:
-    """How many units of demand went away from one roll-up to the next."""
+def withdrawn(before: Iterable[Need], after: Iterable[Need]) -> Counter[str]:
+    """How many units of demand went away from one roll-up to the next, by type of machine."""
     now = {need.ref: units(need) for need in after}
-    then: dict[NeedRef, int] = {need.ref: units(need) for need in before}
-    return sum(max(0, count - now.get(ref, 0)) for ref, count in then.items())
+    gone = Counter[str]()
+    for need in before:
+        gone[instance_type(need)] += max(0, units(need) - now.get(need.ref, 0))
+    return +gone
+
+
+def instance_type(need: Need) -> str:
+    """The one type of machine that a need is for; empty where it takes several."""
+    for each in need.profile.requirements:
+        if (each.key, each.operator) == (INSTANCE_TYPE_KEY, Operator.IN) and len(each.values) == 1:
+            return each.values[0]
+    return ""
 
 
 def units(need: Need) -> int:
@@ -157,6 +196,12 @@ def _told(held: Held | None) -> str:
     if held is None:
         return "unknown"
     return f"{held.state} for {held.cluster}" if held.cluster else str(held.state)
+
+
+def _taken_for(held: Held | None) -> str:
+    if held is not None and _serves(held):
+        return f"{held.cluster}'s"
+    return f"one that is {_told(held)}"
 
 
 def _first(found: list[str], rest: str) -> list[str]:

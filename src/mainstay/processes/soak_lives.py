@@ -1,9 +1,12 @@
 """The processes of a soak: two providers that stay, and the lives of one shard."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, TypeVar
 
+from mainstay.model.batch import MachineBatch
 from mainstay.model.calls import ListRequest
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.metadata import decode
@@ -11,7 +14,7 @@ from mainstay.model.state import State
 from mainstay.model.views import MachineQuery, MachineRow, Summary, SummaryQuery
 from mainstay.processes.asking import ask_page
 from mainstay.processes.cluster_demand import KINDS
-from mainstay.processes.soak_laws import Held
+from mainstay.processes.soak_laws import Held, Share, was_drained
 from mainstay.providers.sim.offers import ZONES
 from mainstay.runtime.children import Child, Children
 from mainstay.runtime.clock import Clock
@@ -24,6 +27,9 @@ START_S: Final = 120.0
 """How long a process may take to serve; beyond that it is broken."""
 
 POLL_S: Final = 0.05
+WATCH_S: Final = 0.1
+"""Between two looks at the providers: a machine is not drained and serving again in so little."""
+
 CAPACITIES: Final = ("BareMetal", "OnDemand")
 NAMES: Final = ("east", "west")
 
@@ -61,29 +67,50 @@ class Kept(NamedTuple):
     """A machine at its provider."""
 
     held: Held
+    instance_type: str
     need: str
     """The fingerprint of the need that its echo names; empty where there is none."""
 
 
 class Provider:
-    """One simulated cloud."""
+    """One simulated cloud, and what has become of its machines."""
 
     def __init__(self, child: Child, facts: Mapping[str, str]) -> None:
         self.child = child
         self.address, self._http = facts["grpc"], facts["http"]
         self.channel = open_channel(self.address, Plaintext())
         self._calls = RemoteProvider(self.channel, source=child.name)
+        self._looking = asyncio.Lock()
+        self._cursor = b""
+        self.seen: dict[str, Kept] = {}
+        """Every machine, as of the last look."""
+
+        self.touched: set[str] = set()
+        """What any look has found changed, until somebody clears it."""
+
+        self.drained = Counter[Share]()
+        """How many machines were ever drained of those that served a cluster."""
+
+    async def look(self) -> None:
+        """See what has changed since the last look; what is lost has changed, too."""
+        async with self._looking:
+            batch = await self._calls.list(ListRequest(since=self._cursor))
+            self._cursor = batch.cursor
+            now = _kept(batch)
+            gone = self.seen.keys() - now.keys() if batch.full else set(batch.tombstones)
+            for name, kept in now.items():
+                before = self.seen.get(name)
+                if was_drained(before and before.held, kept.held):
+                    whose = kept.held.cluster if before is None else before.held.cluster
+                    self.drained[Share(whose or kept.held.cluster, kept.instance_type)] += 1
+            for name in gone:
+                self.seen.pop(name, None)
+            self.seen |= now
+            self.touched |= now.keys() | gone
 
     async def book(self) -> dict[str, Kept]:
-        """Every machine."""
-        batch = await self._calls.list(ListRequest())
-        found = {}
-        for place, name in enumerate(batch.ids):
-            machine = batch.machine(place)
-            echo = decode(machine.shard_metadata).assignment
-            held = Held(machine.state, machine.cluster or "")
-            found[str(name)] = Kept(held, echo.fingerprint or "")
-        return found
+        """Every machine, asked for anew."""
+        return _kept(await self._calls.list(ListRequest()))
 
     async def metrics(self) -> str:
         """What it has counted, as text."""
@@ -92,6 +119,16 @@ class Provider:
     async def strike(self, faults: Mapping[str, str]) -> None:
         """Have this go wrong from now on."""
         await ask_page(self._http, "/faults", faults)
+
+
+def _kept(batch: MachineBatch) -> dict[str, Kept]:
+    found = {}
+    for place, name in enumerate(batch.ids):
+        machine = batch.machine(place)
+        echo = decode(machine.shard_metadata).assignment
+        held = Held(machine.state, machine.cluster or "")
+        found[str(name)] = Kept(held, machine.profile.instance_type, echo.fingerprint or "")
+    return found
 
 
 class Fleet:
@@ -126,6 +163,41 @@ class Fleet:
         """The same faults at both."""
         for each in self._all:
             await each.strike(faults)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        """Looked at all the time inside the block."""
+        await self.look()
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._watch())
+            try:
+                yield
+            finally:
+                watching.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """See what has changed at both."""
+        for each in self._all:
+            await each.look()
+
+    def mark(self) -> dict[str, Held]:
+        """Every machine as of the last look; what changes from then on counts as touched."""
+        for each in self._all:
+            each.touched.clear()
+        return {name: kept.held for each in self._all for name, kept in each.seen.items()}
+
+    def touched(self) -> set[str]:
+        """What has changed since it was marked, as of the last look."""
+        return set().union(*(each.touched for each in self._all))
+
+    def drained(self) -> Counter[Share]:
+        """How many machines were ever drained, by whom they served."""
+        return sum((each.drained for each in self._all), Counter[Share]())
 
     async def metrics(self) -> list[str]:
         """What both have counted."""

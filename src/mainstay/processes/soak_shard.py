@@ -8,6 +8,7 @@ changes. At the end all comes to rest, and everybody must believe the same.
 
 import asyncio
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ from mainstay.model.views import MachineRow, Summary
 from mainstay.processes.asking import counted
 from mainstay.processes.cluster_sim import ClustersSpec, SimulatedClusters
 from mainstay.processes.soak_laws import (
+    Book,
     Held,
+    Share,
     disagreements,
     drained_without_cause,
     forgotten,
@@ -29,6 +32,7 @@ from mainstay.processes.soak_laws import (
     owned_twice,
     shared,
     taken_away,
+    unserved,
 )
 from mainstay.processes.soak_lives import Fleet, Life, Lives
 from mainstay.runtime.children import Children
@@ -44,13 +48,15 @@ QUIET_CYCLES: Final = 3
 QUIET_S: Final = 180.0
 """How long all may take to come to rest."""
 
-LOOKS: Final = 3
-"""So often a suspicion must be seen in a row."""
-
 LOOK_S: Final = 0.1
 
 EARLY: Final = 4
 """One kill in so many comes before the shard has decided anything."""
+
+SPARE: Final = 5
+"""So many machines there are for one that is asked for: half of all demand is for one type in four,
+peaks are twice the mean, and hosts are lost. So whatever is not met is a fault.
+"""
 
 BAD_LINES: Final[Mapping[str, str]] = {"late_acks_s": "0.2", "lost_acks": "0.01"}
 """They are no reason to take anything from anybody."""
@@ -62,6 +68,7 @@ FAULTS: Final[Mapping[str, str]] = {
 }
 STEPS: Final = "mainstay_provider_steps_total"
 INJECTED: Final = "mainstay_provider_faults_total"
+BOUND: Final = (State.CONFIGURING, State.CONFIGURED, State.DRAINING, State.FAILED)
 MOVING: Final = (State.CREATING, State.CONFIGURING, State.DRAINING, State.DELETING)
 
 NO_FAULTS: Final[Mapping[str, str]] = {
@@ -99,6 +106,12 @@ class SoakSpec:
     def __post_init__(self) -> None:
         if self.machines < 200 or self.clusters < 1 or min(self.kills, self.held_kills) < 0:
             raise Rejected(f"a soak has 200 machines, a cluster, and no fewer kills than 0: {self}")
+        asked = self.clusters * self.demand
+        if self.machines < SPARE * asked:
+            raise Rejected(
+                f"{self.clusters} clusters ask for {asked} machines on average, and at times for "
+                f"more: give at least {SPARE} times as many machines, not {self.machines}"
+            )
 
 
 @dataclass(slots=True)
@@ -113,7 +126,13 @@ class Soaked:
     held_drains: int = 0
     """While nobody asked for less."""
 
+    recognised: int = 0
+    """Machines that went on serving over a start and that the new life was asked about, in all."""
+
     drains: int = 0
+    drains_seen: int = 0
+    """Of these, how many were seen by whom the machine served; the rest were over too soon."""
+
     withdrawn: int = 0
     lost_hosts: int = 0
     failed_steps: int = 0
@@ -167,6 +186,7 @@ class _Soak:
         clusters = self._clusters(life.address)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._fleet.close)
+            await stack.enter_async_context(self._fleet.watched())
             await stack.enter_async_context(clusters.connected())
             clusters.step()
             self._say(f"{spec.held_kills} kills to come while all ask for the same")
@@ -215,10 +235,12 @@ class _Soak:
 
     async def _kill(self, life: Life, numbers: Iterable[int]) -> Life:
         for number in numbers:
+            before = self._fleet.mark()
             await self._live(number)
             life.kill()
             self._soaked.kills += 1
             life = await self._next(number)
+            await self._recall(life, before)
         return life
 
     async def _live(self, number: int) -> None:
@@ -235,23 +257,16 @@ class _Soak:
             self._soaked.killed_early += 1
             life = await self._lives.begin(self._fleet.addresses())
         self._soaked.starts_s.append(await life.decided(self._fleet.machines))
-        self._broke(await self._forgotten(life))
         return life
 
-    async def _forgotten(self, life: Life) -> list[str]:
-        """What the new life takes for somebody else's: said only of what stays so.
-
-        A machine may leave and come back while the books are read, and then all three differ.
-        """
-        lasting: list[str] = []
-        for again in range(LOOKS):
-            before = await self._held()
-            rows = await life.rows(State.CONFIGURED)
-            found = forgotten(before, book_of(rows), await self._held())
-            lasting = [line for line in found if line in lasting or not again]
-            if not lasting:
-                break
-        return lasting
+    async def _recall(self, life: Life, before: Book) -> None:
+        """What nobody has touched since before the kill, the new life must take for what it is."""
+        rows = await life.rows(*BOUND)
+        await self._fleet.look()
+        touched = self._fleet.touched()
+        serving = {name for name, held in before.items() if held.state is State.CONFIGURED}
+        self._soaked.recognised += len(serving - touched)
+        self._broke(forgotten(before, book_of(rows), touched))
 
     async def _drains(self) -> int:
         """How many there ever were."""
@@ -296,15 +311,17 @@ class _Soak:
         soaked.drains = await self._drains()
         soaked.failed_steps = int(sum(counted(each, STEPS, end="failed") for each in metrics))
         soaked.lost_hosts = int(sum(counted(each, INJECTED, fault="loss") for each in metrics))
-        soaked.withdrawn = sum(each.withdrawn for each in clusters.all)
-        self._broke(drained_without_cause(soaked.drains, soaked.withdrawn))
+        await self._fleet.look()
+        seen, gone = self._fleet.drained(), withdrawals(clusters)
+        soaked.drains_seen, soaked.withdrawn = seen.total(), gone.total()
+        self._broke(drained_without_cause(seen, gone, in_all=soaked.drains))
         self._broke(late(soaked.starts_s, self._spec.decides_s))
         report = clusters.report(0)
         soaked.bootstraps, soaked.sessions = report.bootstraps, report.sessions
         soaked.serving = sum(map(len, serving.values()))
         soaked.asked, soaked.epoch = report.asked, summary.epoch
-        if not summary.unmet:
-            self._broke(miscounted(soaked.asked, soaked.serving, soaked.same_need))
+        self._broke(unserved(summary.unmet))
+        self._broke(miscounted(soaked.asked, soaked.serving, soaked.same_need))
         self._broke(awake(soaked))
 
     def _heard(self, clusters: SimulatedClusters) -> str:
@@ -317,12 +334,25 @@ class _Soak:
 
 
 def is_quiet(summary: Summary, clusters: int) -> bool:
-    """Whether everybody was heard, and nothing is planned or on its way."""
+    """Whether everybody was heard and has all that was asked for, and nothing is planned or on its
+    way.
+    """
     moving = sum(summary.machines.get(str(state), 0) for state in MOVING)
     return (
         summary.connected == clusters == summary.clusters
-        and not sum(summary.planned.values())
+        and not (summary.unmet or sum(summary.planned.values()))
         and not (summary.queued or summary.in_flight or moving)
+    )
+
+
+def withdrawals(clusters: SimulatedClusters) -> Counter[Share]:
+    """How many units of demand have ever gone away, of each cluster and type of machine."""
+    return Counter(
+        {
+            Share(each.cluster, instance_type): units
+            for each in clusters.all
+            for instance_type, units in each.withdrawn.items()
+        }
     )
 
 
@@ -336,6 +366,7 @@ def awake(soaked: Soaked) -> list[str]:
     wanted = {
         "machines serve": soaked.serving,
         "machines joined": soaked.bootstraps,
+        "machines serve over a start": soaked.recognised,
         "demand went away": soaked.withdrawn,
     }
     return [f"nothing happened: no {what}" for what, count in wanted.items() if not count]

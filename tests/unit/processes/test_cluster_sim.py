@@ -101,7 +101,7 @@ def test_every_unit_that_ever_went_away_is_counted() -> None:
             cluster.step()
             now = sum(map(units, cluster.asked))
             seen_away, before = seen_away + max(0, before - now), now
-        return cluster.withdrawn, seen_away
+        return cluster.withdrawn.total(), seen_away
 
     withdrawn, seen_away = asyncio.run(steps())
     assert withdrawn >= seen_away > 0
