@@ -20,8 +20,8 @@ from mainstay.processes.announce import announced
 Captured = pytest.CaptureFixture[str]
 
 CREATED: Final = datetime.fromtimestamp(NOW_S - 3_600, UTC).isoformat()
-NODE: Final = {"id": "c-000.1", "gpus_total": 8, "status": "active", "created_at": CREATED,
-               "last_seen_at": None}  # fmt: skip
+NODE: Final = {"id": "c-000.1", "machine": "c-000", "gpus_total": 8, "status": "active",
+               "created_at": CREATED, "last_seen_at": None}  # fmt: skip
 ALLOCATION: Final = {
     "allocation_id": "a-1", "project_id": "blue", "status": "active", "gpus": 2,
     "node_id": "c-000.1", "price": {"gpu_hour_minor": 250, "currency": "USD"},

@@ -232,7 +232,8 @@ async def slots(pool: Pool, node: str) -> list[Row]:
 _LISTED: Final = """
     select nodes.*, count(slots.id) as slots,
            count(slots.id) filter (where slots.status = 'available') as slots_available,
-           count(slots.id) filter (where slots.status = 'cleanup_blocked') as slots_blocked
+           count(slots.id) filter (where slots.status = 'cleanup_blocked') as slots_blocked,
+           (select life.machine from bridge_nodes life where life.node_id = nodes.id) as machine
     from nodes left join slots on slots.node_id = nodes.id
     where nodes.id > %(after)s and (%(node)s::text is null or nodes.id = %(node)s)
       and (%(retired)s or nodes.status <> 'retired')
@@ -243,7 +244,7 @@ _LISTED: Final = """
 async def listed(
     pool: Pool, *, after: str = "", limit: int = 100, retired: bool = False
 ) -> list[Row]:
-    """A page of nodes by id, each with how many of its slots are free and blocked."""
+    """A page of nodes by id, each with how its slots are and the machine that it is a life of."""
     values = {"after": after, "node": None, "limit": limit, "retired": retired}
     return await _counted(pool, values)
 

@@ -125,6 +125,33 @@ class TestNodes:
 
         on_stage(database_url, scenario)
 
+    def test_a_node_says_of_which_machine_it_is_a_life(self, database_url: str) -> None:
+        """Its name does not: a node that was registered by hand may be called like one."""
+
+        async def scenario(stage: Stage) -> None:
+            for name in ("10.0.0.5", "m-1.1"):
+                await node(stage.pool, name)
+            await rows(
+                stage.pool,
+                """insert into node_kinds (kind, region, instance_types, sold_as, slots, gpus_total)
+                   values ('k', %s, '{big}', %s, '[]', 8) returning kind""",
+                [REGION, [SLICE]],
+            )
+            await rows(
+                stage.pool,
+                """insert into bridge_nodes (cluster, machine, incarnation, node_id, kind, state)
+                   values ('t', 'm-1', 1, 'm-1.1', 'k', 'open') returning node_id""",
+            )
+
+            told = (await stage.readonly.get("/admin/nodes")).json()["items"]
+            assert {each["id"]: each["machine"] for each in told} == {
+                "10.0.0.5": None, "m-1.1": "m-1",
+            }  # fmt: skip
+            shown = (await stage.readonly.get("/admin/nodes/m-1.1")).json()
+            assert shown["machine"] == "m-1"
+
+        on_stage(database_url, scenario)
+
     def test_a_node_is_drained_resumed_and_not_retired_while_it_is_held(
         self, database_url: str
     ) -> None:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from mainstay.model.money_views import MoneyRows
 from mainstay.model.views import MoneyRow
-from mainstay.tenancy.node_names import node_name
 
 Said = Mapping[str, Any]
 
@@ -164,22 +163,17 @@ def _of(facts: TenantFacts, project: str) -> list[Said]:
 
 
 def _paid_nodes(facts: TenantFacts) -> dict[str, tuple[float, int]]:
-    """Nodes that are machines of a shard: dollars per hour and GPUs, by id.
-
-    A node is one life of a machine, so its name begins like that of its machine.
-    """
-    price_of = {_stem(node_name(machine, 0)): price for machine, price in facts.prices.items()}
+    """Nodes that are machines of a shard: dollars per hour and GPUs, by id."""
     return {
-        node["id"]: (price_of[_stem(node["id"])], node["gpus_total"])
+        node["id"]: (facts.prices[node["machine"]], node["gpus_total"])
         for node in facts.nodes
-        if node["status"] != "retired" and _stem(node["id"]) in price_of
+        if node["status"] != "retired" and node["machine"] in facts.prices
     }
 
 
-def _stem(node: str) -> str:
-    """What a life of a machine begins with; empty for any other node: no shard pays for it."""
-    machine, _, life = node.rpartition(".")
-    return machine if life.isdecimal() else ""
+def _lives(facts: TenantFacts) -> list[Said]:
+    """Nodes that are or were a machine of a shard; for any other no shard pays."""
+    return [node for node in facts.nodes if node["machine"] is not None]
 
 
 def _gpus_free(facts: TenantFacts) -> int:
@@ -210,9 +204,10 @@ def _per_hour(facts: TenantFacts) -> tuple[defaultdict[str, int], defaultdict[st
 
 def _held_seconds(facts: TenantFacts) -> defaultdict[str, float]:
     """GPU seconds that each project held since counting began, where a shard pays."""
+    lives = {node["id"] for node in _lives(facts)}
     found: defaultdict[str, float] = defaultdict(float)
     for each in facts.allocations:
-        if not _stem(each["node_id"]):
+        if each["node_id"] not in lives:
             continue
         until = None if each["status"] in HOLDING else _first(each, "released_at", "failed_at")
         found[each["project_id"]] += each["gpus"] * _overlap_s(facts, each["created_at"], until)
@@ -226,8 +221,7 @@ def _divided(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[st
         * _overlap_s(
             facts, node["created_at"], node["last_seen_at"] if node["status"] == "retired" else None
         )
-        for node in facts.nodes
-        if _stem(node["id"])
+        for node in _lives(facts)
     )
     whole = max(there, sum(seconds.values()))
     found: defaultdict[str, int] = defaultdict(int)

@@ -67,6 +67,9 @@ class Node(BaseModel):
 class CountedNode(Node):
     """A node, with how its slots are."""
 
+    machine: str | None
+    """Of a fleet, that the bridge made a node of; null: it was registered by hand."""
+
     slots: int
     slots_available: int
     slots_blocked: int

@@ -30,9 +30,14 @@ def at(hours: float) -> str:
 
 
 def a_node(machine: str, gpus: int = 8, **given: Any) -> dict[str, Any]:
-    node = {"id": node_name(machine, 1), "gpus_total": gpus, "status": "active",
-            "created_at": at(-5), "last_seen_at": None}  # fmt: skip
+    node = {"id": node_name(machine, 1), "machine": machine, "gpus_total": gpus,
+            "status": "active", "created_at": at(-5), "last_seen_at": None}  # fmt: skip
     return {**node, **given}
+
+
+def an_own_node(name: str) -> dict[str, Any]:
+    """One that was registered by hand."""
+    return {**a_node(name), "id": name, "machine": None}
 
 
 def an_allocation(project: str, machine: str, gpus: int, **given: Any) -> dict[str, Any]:
@@ -131,7 +136,7 @@ def test_currencies_are_not_mixed() -> None:
 
 def test_a_node_of_its_own_costs_no_shard_anything_and_that_is_said() -> None:
     own = an_allocation("blue", "m-1", 4, node_id="node-a")
-    told = facts([a_node("m-1"), a_node("m-1", id="node-a")], [own])
+    told = facts([a_node("m-1"), an_own_node("node-a")], [own])
     rows = by_name(told)
 
     assert (rows["blue"].gpus, rows["blue"].spend_per_hour, rows["blue"].spent) == (4, 0, 0)
@@ -139,10 +144,11 @@ def test_a_node_of_its_own_costs_no_shard_anything_and_that_is_said() -> None:
     assert any("4 GPUs are on nodes that no shard pays for" in line for line in remarks(told))
 
 
-@pytest.mark.parametrize("own", ["node-a", "gpu-7.example.com"])
+@pytest.mark.parametrize("own", ["node-a", "gpu-7.example.com", "10.0.0.5", "m-1.2"])
 def test_a_node_of_its_own_takes_no_share_of_what_others_cost(own: str) -> None:
+    """However it is called: what is a life of a machine is told, not guessed."""
     held = [an_allocation("blue", "m-1", 4, node_id=own), an_allocation("red", "m-1", 8)]
-    rows = by_name(facts([a_node("m-1"), a_node("m-1", id=own)], held))
+    rows = by_name(facts([a_node("m-1"), an_own_node(own)], held))
 
     assert (rows["red"].spent, rows["blue"].spent, rows[UNCLAIMED].spent) == (32 * NANO, 0, 0)
 
@@ -152,7 +158,7 @@ def test_who_paid_for_a_node_of_its_own_is_still_told_when_it_is_given_back() ->
         "blue", "m-1", 2, node_id="node-a", status="released", created_at=at(0), active_at=at(0),
         releasing_at=at(1), released_at=at(1),
     )  # fmt: skip
-    rows = by_name(facts([a_node("m-1")], [ended]))
+    rows = by_name(facts([a_node("m-1"), an_own_node("node-a")], [ended]))
 
     assert (rows["blue"].spent, rows["blue"].earned) == (0, {"USD": 500})
 
