@@ -1,17 +1,20 @@
 """The bill of a simulated cloud: exact while it grows, in whole cents when it is read.
 
 Every change of it is one line of a journal, so that it outlives the process if somebody keeps them.
+The line comes first: what the journal does not take has not happened.
 """
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mainstay.model.errors import Rejected
+from mainstay.model.errors import Rejected, Unavailable
 
 SECONDS_MIN: Final = 60
 """A host is paid for at least so long."""
@@ -67,7 +70,7 @@ class Bill:
 
     lines: dict[str, Line] = field(default_factory=dict)
     journal: Callable[[str], None] = _nowhere
-    """Told one line of text for each change."""
+    """Told one line of text for each change, before it; Unavailable when it cannot keep it."""
 
     marks: list[Mark] = field(default_factory=list)
     """Every change, in order."""
@@ -78,26 +81,26 @@ class Bill:
             raise Rejected(f"host is on the bill already: {host}")
         now = _exact(now_s)
         price = _exact(dollars_per_hour)
+        self._write("open", host, dollars_per_hour, now_s, machine)
         self.lines[host] = Line(host, now, price, charged_to_s=now, machine=machine)
         self.marks.append(Mark(host, machine, now_s, dollars_per_hour))
-        self._write("open", host, dollars_per_hour, now_s, machine)
 
     def reprice(self, host: str, dollars_per_hour: float, *, now_s: float) -> None:
         """From now on it costs something else; what it has cost stays."""
         line = self._running(host)
         now = _exact(now_s)
+        self._write("reprice", host, dollars_per_hour, now_s)
         line.charged += line.dollars_per_hour * (now - line.charged_to_s) / _HOUR
         line.charged_to_s, line.dollars_per_hour = now, _exact(dollars_per_hour)
         self.marks.append(Mark(host, line.machine, now_s, dollars_per_hour))
-        self._write("reprice", host, dollars_per_hour, now_s)
 
     def close(self, host: str, *, now_s: float) -> None:
         """It runs no more."""
         line = self._running(host)
+        self._write("close", host, float(line.dollars_per_hour), now_s)
         line.until_s = _exact(now_s)
         paid_until_s = max(now_s, float(line.since_s + SECONDS_MIN))
         self.marks.append(Mark(host, line.machine, paid_until_s, None))
-        self._write("close", host, float(line.dollars_per_hour), now_s)
 
     def cents(self, *, now_s: float) -> dict[str, int]:
         """What each host has cost, in cents, half a cent up."""
@@ -145,24 +148,37 @@ class Bill:
 
 def read_bill(path: Path) -> Bill:
     """The bill whose journal is this file, or a new one; it goes on there."""
-
-    def append(line: str) -> None:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            os.write(file, f"{line}\n".encode())
-        finally:
-            os.close(file)
-
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         whole, end, _ = text.rpartition("\n")  # what a kill cut off was never told to anybody
         bill = replayed(whole.splitlines())
         if len(whole) + len(end) < len(text):
-            path.write_text(whole + end, encoding="utf-8")
+            os.truncate(path, len((whole + end).encode()))
     except (OSError, ValueError) as error:
         raise Rejected(f"not the journal of a bill: {path} ({error})") from error
-    bill.journal = append
+    bill.journal = partial(_append, path)
     return bill
+
+
+def _append(path: Path, line: str) -> None:
+    """All of a line or nothing: half of one would have the next one glued to it."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            _write_whole(file, f"{line}\n".encode())
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write {path}: {error.strerror} (free some space, or make it writable)"
+        ) from error
+
+
+def _write_whole(file: int, line: bytes) -> None:
+    size = os.fstat(file).st_size
+    if os.write(file, line) < len(line):
+        os.ftruncate(file, size)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def replayed(lines: Iterable[str]) -> Bill:

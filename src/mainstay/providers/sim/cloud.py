@@ -117,8 +117,8 @@ class Cloud:
                 raise NoCapacity(f"slot {slot} holds a host already: {there.host}")
             return there.host
         host = f"i-{hashlib.blake2b(f'{self.spec.seed}/{operation}'.encode()).hexdigest()[:17]}"
-        self._slots[slot] = dataclasses.replace(there, host=host)
         self._put(host, slot, operation, machine)
+        self._slots[slot] = dataclasses.replace(there, host=host)
         return host
 
     def terminate(self, slot: str) -> None:
@@ -163,20 +163,20 @@ class Cloud:
 
     def _put(self, host: str, slot: str, operation: str, machine: str) -> None:
         now, there = self._clock.now_s(), self._slots[slot]
+        if not self.bill.is_running(host):  # first: what cannot be billed is not there
+            self.bill.open(host, there.price_per_hour, now_s=now, machine=machine)
         fate = self.random("fate", host)
         due = (fate.expovariate(1.0), fate.expovariate(1.0))
         self._hosts[host] = _Host(slot, now, operation, *due)
         self._by_type[there.profile.instance_type] += 1
-        if not self.bill.is_running(host):
-            self.bill.open(host, there.price_per_hour, now_s=now, machine=machine)
 
     def _remove(self, host: str) -> None:
+        self.bill.close(host, now_s=self._clock.now_s())
         slot = self._hosts.pop(host).slot
         self._taken_s.pop(host, None)
         there = self._slots[slot]
         self._slots[slot] = dataclasses.replace(there, host="", notice=None)
         self._by_type[there.profile.instance_type] -= 1
-        self.bill.close(host, now_s=self._clock.now_s())
 
     def _drift(self, now_s: float) -> None:
         """Move spot prices, once a minute; a slot of one kind and zone costs as its neighbour."""
@@ -194,9 +194,9 @@ class Cloud:
                 moved = sum(self.random("price", *key, step).gauss(0.0, sigma) for step in steps)
                 factors[key] = math.exp(moved)
             price = round(slot.price_per_hour * factors[key], 4)
-            self._slots[name] = dataclasses.replace(slot, price_per_hour=price)
             if slot.host:
                 self.bill.reprice(slot.host, price, now_s=now_s)
+            self._slots[name] = dataclasses.replace(slot, price_per_hour=price)
 
     def _replay(self, zone: str) -> None:
         """Take the youngest spot hosts of a zone, down to what the recording had.

@@ -1,10 +1,13 @@
 """Money: exact while it grows, whole cents when it is read."""
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from mainstay.model.errors import Rejected
+from mainstay.model.errors import Rejected, Unavailable
 from mainstay.providers.sim.bill import Bill, read_bill
 
 
@@ -83,6 +86,53 @@ def test_a_line_that_a_kill_cut_off_is_dropped(tmp_path: Path) -> None:
     bill.close("h", now_s=100.0)
 
     assert read_bill(path).cents(now_s=1e6) == {"h": 10}
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """What does not fit is written in part, as on a disk that fills up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 5])
+def test_what_a_full_disk_does_not_take_has_not_happened(tmp_path: Path, room: int) -> None:
+    """Half a line before the next one, or an end without a beginning, could never be read again."""
+    path = tmp_path / "bill"
+    bill = read_bill(path)
+    bill.open("h", 3.6, now_s=0.0)
+    whole = path.read_text()
+    with no_file_above(len(whole) + room):
+        with pytest.raises(Unavailable, match=r"cannot write .*bill: .*\(free some space"):
+            bill.open("i", 3.6, now_s=0.0)
+        with pytest.raises(Unavailable):
+            bill.reprice("h", 7.2, now_s=50.0)
+        with pytest.raises(Unavailable):
+            bill.close("h", now_s=50.0)
+    assert path.read_text() == whole
+    assert (bill.is_running("i"), len(bill.marks)) == (False, 1)
+
+    bill.close("h", now_s=100.0)
+    bill.open("i", 3.6, now_s=0.0)
+
+    assert bill.cents(now_s=100.0) == {"h": 10, "i": 10}
+    assert read_bill(path).lines == bill.lines
+
+
+def test_a_bill_that_is_read_is_never_written_anew(tmp_path: Path) -> None:
+    """A kill in the middle of that would lose all of it."""
+    path = tmp_path / "bill"
+    read_bill(path).open("h", 3.6, now_s=0.0)
+    whole = path.read_text()
+    path.write_text(whole + '["close", "h", 3.')
+    with no_file_above(0):
+        read_bill(path)
+
+    assert path.read_text() == whole
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:

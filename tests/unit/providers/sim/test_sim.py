@@ -29,7 +29,7 @@ from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
 from mainstay.providers.kit.options import Options
 from mainstay.providers.kit.store import SqliteStore
-from mainstay.providers.sim.bill import read_bill
+from mainstay.providers.sim.bill import Bill, read_bill
 from mainstay.providers.sim.faults import Faults
 from mainstay.providers.sim.latency import CLOUD, INSTANT, Latency
 from mainstay.providers.sim.offers import choose, small_catalog
@@ -156,6 +156,30 @@ class TestLife:
         assert first == second
         assert first[0] == (name(), State.IDLE)
         assert len(read_bill(tmp_path / "bill").lines) == 1
+
+    def test_what_the_bill_cannot_note_is_tried_again_and_is_billed_once(self) -> None:
+        """As on a full disk: neither a host that nobody pays for nor one that never ends."""
+        bill, noted = Bill(), list[str]()
+        refused = iter([True, True, False, True, False])
+
+        def journal(line: str) -> None:
+            if next(refused):
+                raise Unavailable("no space left")
+            noted.append(line)
+
+        async def life() -> tuple[State, State]:
+            async with simulated(spec(), LoopClock(), bill=bill) as sim:
+                await sim.calls.create(CreateRequest(name()))
+                await asyncio.sleep(600)
+                made = await sim.calls.get(GetRequest(name()))
+                await sim.calls.delete(DeleteRequest(name()))
+                await asyncio.sleep(600)
+                return made.state, (await sim.calls.get(GetRequest(name()))).state
+
+        bill.journal = journal
+        assert run(life()) == (State.IDLE, State.SPECULATIVE)
+        assert [line.split('"')[1] for line in noted] == ["open", "close"]
+        assert len(bill.marks) == 2
 
     def test_held_hardware_that_was_lost_is_not_back_after_a_restart(self, tmp_path: Path) -> None:
         machine = name(0, "metal")
