@@ -222,6 +222,10 @@ def tenancy(**changes: Any) -> FakeTenancy:
         "/admin/allocations/alc_1": row,
         "/admin/allocations": {"items": [row], "next_cursor": None},
         "/allocations/alc_1/timeline": {"moments": []},
+        "/allocations/alc_1/bill": {
+            "allocation": "alc_1", "currency": "USD", "lines": [], "amount_minor": 0,
+            "amount": "$0.00", "charged_to": None, "is_whole": False,
+        },
     })  # fmt: skip
 
 

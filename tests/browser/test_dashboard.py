@@ -189,7 +189,7 @@ def test_7_it_is_released_and_its_proof_and_its_bill_are_seen(admin: "Page") -> 
     admin.locator(".steps li.now", has_text="released").wait_for()
     assert admin.get_by_role("link", name="Release", exact=True).count() == 0
     admin.get_by_role("heading", name="Proof of clean-up").wait_for()
-    bill = admin.get_by_role("table", name="What it has cost this month")
+    bill = admin.get_by_role("table", name="What it has cost, by month")
     bill.get_by_text("USD").first.wait_for()
     picture(admin, "10-released")
     go(admin, "Audit")

@@ -179,7 +179,7 @@ def _allocation(walk: Walk) -> str:
 def _billed(walk: Walk) -> float:
     """The amounts of its bill, in whole units."""
     walk.headed("Bill")
-    bill = walk.page.get_by_role("table", name="What it has cost this month")
+    bill = walk.page.get_by_role("table", name="What it has cost, by month")
     amounts = bill.locator("tbody tr td:last-child").all_inner_texts()
     return sum(float(found[1]) for text in amounts if (found := AMOUNT.fullmatch(text)))
 

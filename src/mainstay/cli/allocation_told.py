@@ -67,15 +67,13 @@ def _of_request(shown: Said, after: After | None, expected: Expected) -> Iterato
 
 
 def allocation_sentences(
-    shown: Said, timeline: Said, bills: Sequence[Said], expected: Expected = NOTHING_EXPECTED
+    shown: Said, timeline: Said, bill: Said, expected: Expected = NOTHING_EXPECTED
 ) -> tuple[str, ...]:
     """What it is, where it stands, what blocks, when, what happened, proof, bill, what to do."""
-    return tuple(_sentences(shown, timeline, bills, expected))
+    return tuple(_sentences(shown, timeline, bill, expected))
 
 
-def _sentences(
-    shown: Said, timeline: Said, bills: Sequence[Said], expected: Expected
-) -> Iterator[str]:
+def _sentences(shown: Said, timeline: Said, bill: Said, expected: Expected) -> Iterator[str]:
     name, status = shown["allocation_id"], shown["status"]
     yield (
         f"The allocation {name} is {status.replace('_', ' ')}: {shown['gpus']} x {shown['sku']}"
@@ -89,7 +87,7 @@ def _sentences(
         yield said
     yield from _moments(timeline["moments"])
     yield from _proof(shown)
-    yield _bill(shown, bills)
+    yield _bill(shown, bill)
     if status in NEXT:
         yield NEXT[status].format(id=name)
 
@@ -141,12 +139,11 @@ def _word(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-def _bill(shown: Said, bills: Sequence[Said]) -> str:
-    name, price = shown["allocation_id"], shown["price"]
+def _bill(shown: Said, bill: Said) -> str:
+    price = shown["price"]
     rate = f"{formatted(price['gpu_hour_minor'], price['currency'])} per GPU and hour"
-    lines = [line for bill in bills for line in bill["lines"] if line["allocation"] == name]
-    if not lines:
-        return f"Its bill: nothing yet, at {rate}."
-    total = formatted(sum(line["amount_minor"] for line in lines), price["currency"])
-    seconds = sum(line["seconds"] for line in lines)
-    return f"Its bill: {total} for {seconds:,} s, at {rate}."
+    if not bill["lines"]:
+        return f"Its bill: nothing{'' if bill['is_whole'] else ' yet'}, at {rate}."
+    seconds = sum(line["seconds"] for line in bill["lines"])
+    so_far = "" if bill["is_whole"] else f" It is charged up to {bill['charged_to']}, so far."
+    return f"Its bill: {bill['amount']} for {seconds:,} s, at {rate}.{so_far}"

@@ -145,7 +145,7 @@ def _allocation_told(api: "Client", name: str) -> dict[str, Any]:
     path = f"/allocations/{quote(name, safe='')}"
     shown, timeline = api.get(path), api.get(f"{path}/timeline")
     expected = expected_of(api.get(f"{path}/expected"))
-    sentences = allocation_sentences(shown, timeline, _bills(api, shown), expected)
+    sentences = allocation_sentences(shown, timeline, api.get(f"{path}/bill"), expected)
     return {
         "allocation": shown,
         "timeline": timeline["moments"],
@@ -205,23 +205,6 @@ def _expected(expected: Expected) -> dict[str, object]:
         "seconds": expected.seconds,
         "because": list(expected.because),
     }
-
-
-def months_between(first: str, last: str) -> list[str]:
-    """Every month from one to another, both such as 2026-11."""
-    (year, month), (end_year, end_month) = (map(int, each.split("-")) for each in (first, last))
-    numbers = range(year * 12 + month - 1, end_year * 12 + end_month)
-    return [f"{number // 12}-{number % 12 + 1:02}" for number in numbers]
-
-
-def _bills(api: "Client", shown: Mapping[str, Any]) -> list[Any]:
-    """The statements of every month in which it was paid for."""
-    if not shown["active_at"]:
-        return []
-    ended = shown["releasing_at"]
-    last = api.get("/billing/statement", month=ended[:7] if ended else None)
-    earlier = months_between(shown["active_at"][:7], last["month"])[:-1]
-    return [*(api.get("/billing/statement", month=month) for month in earlier), last]
 
 
 def _answer(question: Question, given: Mapping[str, Any]) -> int:

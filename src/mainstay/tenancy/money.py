@@ -3,10 +3,11 @@
 from dataclasses import replace
 from datetime import datetime
 
+from mainstay.tenancy import views
 from mainstay.tenancy.attempts import Who, attempted
 from mainstay.tenancy.billing import account, statement
 from mainstay.tenancy.billing.account import Balance, Correction, Credit
-from mainstay.tenancy.billing.statement import Statement
+from mainstay.tenancy.billing.statement import AllocationBill, Statement
 from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.request import UnknownProject
@@ -38,6 +39,12 @@ async def statement_of(pool: Pool, project: str, month: str | None) -> Statement
             for entry in whole.entries
         ),
     )
+
+
+async def bill_of(pool: Pool, project: str, allocation: str) -> AllocationBill:
+    """What an allocation of this project has cost; another project's does not exist."""
+    async with transaction(pool) as tx:
+        return await statement.allocation_bill(tx, await views.one(tx, allocation, project))
 
 
 async def usage_of(pool: Pool, project: str, *, after: int = 0, limit: int = 100) -> list[Row]:

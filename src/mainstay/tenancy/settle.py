@@ -11,6 +11,7 @@ from typing import Any, Final, TypedDict, Unpack
 from psycopg.types.json import Jsonb
 
 from mainstay.model.errors import Rejected
+from mainstay.tenancy.billing import usage
 from mainstay.tenancy.database.connect import Connection, Row
 from mainstay.tenancy.holdings import live_claims, set_holdings
 from mainstay.tenancy.ids import Ids
@@ -123,7 +124,10 @@ async def releasing(tx: Connection, ids: Ids, row: Row, actor: Actor) -> Row:
 
 
 async def released(tx: Connection, ids: Ids, row: Row, proof: Mapping[str, Any]) -> Row:
-    """A6: clean-up is proved, and what was held is free."""
+    """A6: clean-up is proved, and what was held is free.
+
+    What the biller has not charged yet is charged here: whoever sees it released sees all it cost.
+    """
     check_proof(proof)
     hard = proof.get("hard_stopped") is True
     step = Step(
@@ -140,6 +144,7 @@ async def released(tx: Connection, ids: Ids, row: Row, proof: Mapping[str, Any])
     )
     moved = await move(tx, ids, row, step)
     await set_holdings(tx, moved, ClaimStatus.RELEASED, SlotStatus.AVAILABLE)
+    await usage.charge_the_rest(tx, moved)
     return moved
 
 

@@ -223,12 +223,12 @@ def test_scenario_12_events_in_any_order_lead_to_the_same_usage_and_debit(
         await node(pool)
         row = await tenants.active(pool)
         await release(pool, NEW, row["id"], actor=Actor.TENANT, by="usr_one", project=PROJECT)
-        await tenants.prove(pool, row["id"])
         await rows(
             pool,
             """update allocations set created_at = created_at - interval '3 h',
                    active_at = releasing_at - interval '7230 s' returning 1""",
         )
+        await tenants.prove(pool, row["id"])
         events = await rows(
             pool, "select * from outbox where event_type = any(%s) order by position", [list(LIFE)]
         )
@@ -237,8 +237,6 @@ def test_scenario_12_events_in_any_order_lead_to_the_same_usage_and_debit(
         for index in order:
             async with transaction(pool) as tx:
                 await consumer.handle(tx, envelope_of(events[index]))
-        if 1 in order:
-            assert await charged(pool, row["id"]) == 903
         await bill(pool, NEW)
 
         assert await charged(pool, row["id"]) == 903

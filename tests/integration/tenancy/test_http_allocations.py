@@ -1,15 +1,19 @@
 """Allocations by HTTP: what is asked, what is answered, and what nobody else may see."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+import billed
 from callers import Stage, on_stage
+from mainstay.tenancy.billing.tick import bill
 from mainstay.tenancy.views import PAGE_MAX
 from postgres import database_url, server
 from tenants import (
     KEY,
+    NEW,
     REGION,
     SLICE,
     activate,
@@ -263,6 +267,42 @@ class TestIsolation:
                 ("", 450)
             ]
             assert others["closing_minor"] == own["closing_minor"]
+
+        on_stage(database_url, scenario)
+
+    def test_the_bill_of_an_allocation_has_every_month_and_says_how_far_it_goes(
+        self, database_url: str
+    ) -> None:
+        async def scenario(stage: Stage) -> None:
+            began = datetime(2025, 11, 30, 23, tzinfo=UTC)
+            held = await billed.requested(stage.pool, began - timedelta(minutes=2), gpus=2)
+            await billed.step(stage.pool, held, "provisioning", began - timedelta(minutes=1))
+            path = f"/allocations/{held}/bill"
+            nothing = (await stage.tenant.get(path)).json()
+            await billed.step(stage.pool, held, "active", began)
+            await bill(stage.pool, NEW, at=began + timedelta(minutes=90))
+            so_far = (await stage.tenant.get(path)).json()
+            await billed.step(stage.pool, held, "releasing", began + timedelta(hours=2))
+            unfinished = (await stage.tenant.get(path)).json()
+            await bill(stage.pool, NEW)
+            whole = (await stage.tenant.get(path)).json()
+            other = await stage.other.get(path)
+
+            assert (nothing["lines"], nothing["charged_to"], nothing["is_whole"]) == (
+                [], None, False,
+            )  # fmt: skip
+            assert [line["amount_minor"] for line in so_far["lines"]] == [900, 450]
+            assert (so_far["charged_to"], so_far["is_whole"]) == ("2025-12-01T00:30:00Z", False)
+            assert unfinished == so_far
+            months = [(line["start"][:7], line["end"], line["seconds"]) for line in whole["lines"]]
+            assert months == [
+                ("2025-11", "2025-12-01T00:00:00Z", 3600),
+                ("2025-12", "2025-12-01T01:00:00Z", 3600),
+            ]
+            assert (whole["amount"], whole["amount_minor"], whole["is_whole"]) == (
+                "$18.00", 1800, True,
+            )  # fmt: skip
+            assert other.status_code == 404
 
         on_stage(database_url, scenario)
 

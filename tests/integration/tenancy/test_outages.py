@@ -13,7 +13,8 @@ from mainstay.bridge import rows as bridge_rows
 from mainstay.tenancy import enrolment, nodes, tasks
 from mainstay.tenancy.attempts import Who
 from mainstay.tenancy.billing.episodes import standing_of
-from mainstay.tenancy.billing.tick import HOLD_OUTAGES, bill
+from mainstay.tenancy.billing.tick import bill
+from mainstay.tenancy.billing.usage import HOLD_OUTAGES
 from mainstay.tenancy.database.connect import Pool, transaction
 from mainstay.tenancy.nodes import NodeStep
 from postgres import database_url, server

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -10,6 +11,8 @@ import pytest
 import tenants
 from mainstay.model.errors import Rejected
 from mainstay.tenancy import settle
+from mainstay.tenancy.billing.statement import allocation_bill
+from mainstay.tenancy.billing.tick import bill
 from mainstay.tenancy.database.connect import Pool, Row, transaction
 from mainstay.tenancy.release import force_release, release, retry
 from mainstay.tenancy.request import SkuUnavailable, request
@@ -75,6 +78,60 @@ def test_a_release_ends_with_its_proof_and_frees_what_was_held(database_url: str
         other = WHOLE if sku == SLICE else SLICE
         assert (await request(pool, NEW, order(8, sku=other)))["node_id"] == "node-a"
         assert await faults(pool) == {}
+
+    run(database_url, scenario)
+
+
+async def rented(pool: Pool, gpus: int, seconds: int) -> str:
+    """An allocation that has been active for so long, and is being given back."""
+    row = await active(pool, gpus)
+    await rows(
+        pool,
+        """update allocations set created_at = created_at - %(ago)s,
+               provisioning_started_at = provisioning_started_at - %(ago)s,
+               active_at = active_at - %(ago)s where id = %(id)s returning id""",
+        {"ago": timedelta(seconds=seconds), "id": row["id"]},
+    )
+    await by_tenant(pool, row["id"])
+    return str(row["id"])
+
+
+def test_whoever_sees_it_released_sees_all_that_it_cost(database_url: str) -> None:
+    """Also where no biller came by in between, who then finds nothing left to charge."""
+
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        held = await rented(pool, 8, 60)
+
+        await tenants.prove(pool, held)
+
+        async with transaction(pool) as tx:
+            seen = await allocation_bill(tx, await locked(tx, held))
+        assert (seen.amount_minor, seen.is_whole) == (60, True)
+        done = await bill(pool, NEW)
+        assert (done.charged, done.closed, done.failed) == (0, 1, [])
+        assert await value(
+            pool, "select sum(amount_minor)::int from ledger where kind = 'charge'"
+        ) == -60  # fmt: skip
+
+    run(database_url, scenario)
+
+
+def test_one_that_cannot_be_charged_is_released_all_the_same(database_url: str) -> None:
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        held = await rented(pool, 8, 60)
+        start = await value(pool, "select active_at from allocations")
+        assert isinstance(start, datetime)
+        await rows(
+            pool,
+            """insert into ledger (account_id, amount_minor, currency, kind, dedupe_key)
+               values ('acc_one', 1, 'USD', 'credit', %s) returning 1""",
+            [f"charge:{held}:{start.astimezone(UTC).isoformat()}"],
+        )
+
+        assert (await tenants.prove(pool, held))["status"] == "released"
+        assert (await bill(pool, NEW)).failed == [held]
 
     run(database_url, scenario)
 

@@ -15,6 +15,7 @@ from mainstay.cli.allocation_told import (
     request_sentences,
 )
 from mainstay.model.questions import Expected, When
+from mainstay.tenancy.billing.charge import formatted
 from mainstay.tenancy.expecting import After
 from mainstay.tenancy.states import CapacityState, Status
 
@@ -45,29 +46,37 @@ def moments(*names: str) -> dict[str, Any]:
     return {"moments": [{"at": AT, "what": name, "detail": ""} for name in names]}
 
 
-def a_bill(**amounts: int) -> dict[str, Any]:
-    lines = [
-        {"allocation": name.replace("_", "-"), "amount_minor": minor, "seconds": 3600}
-        for name, minor in amounts.items()
-    ]
-    return {"lines": lines}
+def a_bill(*minor: int, is_whole: bool = False) -> dict[str, Any]:
+    """Of so many months."""
+    lines = [{"amount_minor": each, "seconds": 3600} for each in minor]
+    amount = formatted(sum(minor), "USD")
+    return {"lines": lines, "amount": amount, "charged_to": AT, "is_whole": is_whole}
 
 
 def test_an_active_one_tells_what_it_is_its_bill_and_what_to_do() -> None:
-    bills = [a_bill(alc_1=500, alc_2=9_999), a_bill(alc_1=25)]
-
-    told = allocation_sentences(shown(), moments("requested", "active"), bills)
+    told = allocation_sentences(shown(), moments("requested", "active"), a_bill(500, 25))
 
     assert told[0] == (
         "The allocation alc-1 is active: 2 x h200-sxm-slice in eu-1, on node node-7 (slots 0, 1)."
     )
     assert f"  {AT}  requested" in told
-    assert any("5.25" in line and "7,200 s" in line for line in told)
+    assert any("$5.25 for 7,200 s" in line for line in told)
+    assert any(line.endswith(f"It is charged up to {AT}, so far.") for line in told)
     assert "mainstay alloc release alc-1" in told[-1]
 
 
+def test_a_bill_that_is_whole_says_no_more_than_what_it_is() -> None:
+    paid = allocation_sentences(shown("released"), moments(), a_bill(500, is_whole=True))
+    free = allocation_sentences(shown("failed"), moments(), a_bill(is_whole=True))
+
+    assert paid[-1] == "Its bill: $5.00 for 3,600 s, at $2.50 per GPU and hour."
+    assert any(line.startswith("Its bill: nothing, at") for line in free)
+
+
 def test_one_under_way_tells_what_it_waits_for_and_the_last_that_happened() -> None:
-    told = allocation_sentences(shown("provisioning"), moments("requested", "task_claimed"), [])
+    told = allocation_sentences(
+        shown("provisioning"), moments("requested", "task_claimed"), a_bill()
+    )
 
     assert "It waits for that." in told[1]
     assert f"The last that happened: task claimed, at {AT}." in told
@@ -76,7 +85,7 @@ def test_one_under_way_tells_what_it_waits_for_and_the_last_that_happened() -> N
 def test_a_failed_one_tells_what_blocked_it() -> None:
     failure = {"code": "agent_lost", "phase": "provisioning", "message": "no heartbeat"}
 
-    told = allocation_sentences(shown("failed", failure=failure, claims=[]), moments(), [])
+    told = allocation_sentences(shown("failed", failure=failure, claims=[]), moments(), a_bill())
 
     assert "What blocks it: agent_lost while provisioning: no heartbeat." in told
     assert "(it holds nothing now)" in told[0]
@@ -85,13 +94,13 @@ def test_a_failed_one_tells_what_blocked_it() -> None:
 def test_a_released_one_shows_its_proof() -> None:
     proof = {"memory_wiped": True, "leases_left": 0, "steps": ["a"]}
 
-    told = allocation_sentences(shown("released", proof=proof), moments(), [])
+    told = allocation_sentences(shown("released", proof=proof), moments(), a_bill())
 
     assert "The proof of its clean-up: memory wiped yes, leases left 0." in told
 
 
 def test_clean_up_that_was_repeated_or_not_proved_is_told() -> None:
-    told = allocation_sentences(shown("release_failed", release_attempt=3), moments(), [])
+    told = allocation_sentences(shown("release_failed", release_attempt=3), moments(), a_bill())
 
     assert "Clean-up was begun 3 times." in told
     assert "There is no proof of its clean-up yet." in told
@@ -103,7 +112,7 @@ def test_every_status_has_a_sentence() -> None:
 
 
 def test_clean_up_that_failed_is_asked_for_again_as_a_release() -> None:
-    told = allocation_sentences(shown("release_failed"), moments(), [])
+    told = allocation_sentences(shown("release_failed"), moments(), a_bill())
 
     assert told[-1] == "`mainstay alloc release alc-1` has its clean-up tried again."
 
@@ -143,25 +152,11 @@ def test_why_no_shard_could_be_asked_is_said_where_the_context_is_at_fault(
     assert explain.need_expected("tenants", "0123456789ab") is None
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "months"),
-    [
-        ("2026-11", "2026-11", ["2026-11"]),
-        ("2026-11", "2027-02", ["2026-11", "2026-12", "2027-01", "2027-02"]),
-        ("2026-12", "2026-11", []),
-    ],
-)
-def test_no_month_between_the_first_and_the_last_is_left_out(
-    first: str, last: str, months: list[str]
-) -> None:
-    assert explain.months_between(first, last) == months
-
-
 def test_when_it_is_expected_stands_behind_what_blocks_it() -> None:
     expected = Expected(when=When.ABOUT, seconds=6.0, because=("the last 2 took 8 s",))
 
-    told = allocation_sentences(shown("provisioning"), moments("requested"), [], expected)
-    active = allocation_sentences(shown(), moments("active"), [])
+    told = allocation_sentences(shown("provisioning"), moments("requested"), a_bill(), expected)
+    active = allocation_sentences(shown(), moments("active"), a_bill())
 
     assert "When: in about 6 s, because the last 2 took 8 s." in told
     assert [line for line in active if line.startswith("When")] == []

@@ -33,6 +33,8 @@ PATHS = (
     "/allocations", "/money", "/quotas", "/moves", "/audit", "/controls",
 )  # fmt: skip
 
+ALC_1 = "/allocations/alc_1"
+
 
 @pytest.mark.parametrize("path", PATHS)
 def test_no_page_makes_a_shard_send_more_than_a_page_of_rows(path: str) -> None:
@@ -239,8 +241,8 @@ def test_money_is_told_by_class_cluster_and_type(by: str) -> None:
 
 def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     machine, made = "shard-a-00000", "1970-01-01T00:00:00Z"
-    node = {"id": f"{machine}.1", "gpus_total": 8, "status": "active", "created_at": made,
-            "last_seen_at": None}  # fmt: skip
+    node = {"id": f"{machine}.1", "machine": machine, "gpus_total": 8, "status": "active",
+            "created_at": made, "last_seen_at": None}  # fmt: skip
     row = {**an_allocation("alc_1"), "node_id": f"{machine}.1", "created_at": made,
            "active_at": made}  # fmt: skip
     tenants = FakeTenancy({
@@ -297,18 +299,23 @@ def test_a_block_of_slots_is_free_only_when_all_of_it_is() -> None:
     assert "nothing is free" in slots_of("releasing", "cleanup_blocked", "disabled", "reserved")
 
 
-def test_an_allocation_shows_its_bill_and_its_proof() -> None:
+def test_an_allocation_shows_its_proof_and_its_bill_of_every_month() -> None:
     tenants = tenancy(proof={"scrubbed": True})
+    assert "Nothing was charged for it yet." in Visitor(tenants=tenants).sign_in().get(ALC_1).text
     line = {
-        "allocation": "alc_1", "start": "2026-01-01T00:00:00Z", "end": "2026-01-01T01:00:00Z",
+        "start": "2026-11-30T23:00:00Z", "end": "2026-12-01T00:00:00Z",
         "seconds": 3600, "gpus": 2, "price_minor": 450, "amount_minor": 900,
     }  # fmt: skip
-    lines = [line, {**line, "allocation": "alc_2", "amount_minor": 77_777}]
-    tenants.answers = {
-        **tenants.answers, "/billing/statement": {"currency": "USD", "lines": lines}
+    bill = {
+        **tenants.answers[f"{ALC_1}/bill"], "amount_minor": 1_000, "amount": "$10.00",
+        "lines": [line, {**line, "amount_minor": 100}], "charged_to": "2026-12-01T01:00:00Z",
     }  # fmt: skip
-    text = Visitor(tenants=tenants).sign_in().get("/allocations/alc_1").text
-    assert ("9.00 USD" in text, "777.77" in text, "scrubbed" in text) == (True, False, True)
+    for is_whole, said in ((False, "$10.00 so far, charged up to"), (True, "$10.00 in all")):
+        told = {**bill, "is_whole": is_whole}
+        tenants.answers = {**tenants.answers, f"{ALC_1}/bill": told}
+        text = Visitor(tenants=tenants).sign_in().get(ALC_1).text
+        for each in ("9.00 USD", "1.00 USD", said, "scrubbed"):
+            assert each in text
 
 
 def test_an_allocation_on_its_way_says_when_and_one_that_stays_does_not() -> None:

@@ -47,6 +47,9 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
+_NO_BILL: Final[Mapping[str, Any]] = {"lines": (), "currency": "", "is_whole": False}
+
+
 async def allocations(asking: Asking, seen: Seen) -> Page:
     """A page of them, newest first."""
     status = seen.asked("status") if seen.asked("status") in set(Status) else ""
@@ -113,7 +116,9 @@ async def allocation(asking: Asking, seen: Seen) -> Page:
     path = f"/allocations/{address(name)[1:]}/timeline"
     timeline = (await asking.tenancy(path, project_id=str(row["project_id"]))).value
     moments = timeline["moments"] if isinstance(timeline, dict) else ()
-    bill = await asking.tenancy("/billing/statement", project_id=str(row["project_id"]))
+    bill = await asking.tenancy(
+        f"/allocations/{address(name)[1:]}/bill", project_id=str(row["project_id"])
+    )
     expected = await asking.tenancy(
         f"/allocations/{address(name)[1:]}/expected", project_id=str(row["project_id"])
     )
@@ -127,7 +132,7 @@ async def allocation(asking: Asking, seen: Seen) -> Page:
             "life": section("Where it is in its life", _life(row)),
             "when": when_part(expected.value),
             "timeline": section("Timeline", _timeline(moments)),
-            "bill": _bill(name, bill.value),
+            "bill": _bill(bill.value),
             "claims": section("What it holds", _claims(row["claims"])),
             "proof": _proof(row["proof"]),
         },
@@ -205,22 +210,29 @@ def _timeline(moments: Sequence[Mapping[str, Any]]) -> Html:
     return h("ol", *items, class_="timeline", id="timeline") if items else h("p", "Nothing yet.")
 
 
-def _bill(name: str, statement: Any) -> Html:
-    """Its lines of this month's bill; they appear as time is charged."""
-    lines = statement["lines"] if isinstance(statement, dict) else ()
-    currency = str(statement["currency"]) if isinstance(statement, dict) else ""
+def _bill(told: Any) -> Html:
+    """What was charged for it, by month; lines appear as time is charged."""
+    bill = told if isinstance(told, dict) else _NO_BILL
     rows = [
         (day_and_time(line["start"]), day_and_time(line["end"]), lasting(line["seconds"]),
-         number(line["gpus"]), money(line["price_minor"], currency),
-         money(line["amount_minor"], currency))
-        for line in lines if line["allocation"] == name
+         number(line["gpus"]), money(line["price_minor"], bill["currency"]),
+         money(line["amount_minor"], bill["currency"]))
+        for line in bill["lines"]
     ]  # fmt: skip
     columns = (
         "From (UTC)", "To (UTC)", "Lasting", Column("GPUs", True),
         Column("Per GPU and hour", True), Column("Amount", True),
     )  # fmt: skip
-    made = table("What it has cost this month", columns, rows, "Nothing was charged for it yet.")
-    return section("Bill", made)
+    none = "It costs nothing." if bill["is_whole"] else "Nothing was charged for it yet."
+    made = table("What it has cost, by month", columns, rows, none)
+    return section("Bill", made, _charged(bill) if rows else None)
+
+
+def _charged(bill: Mapping[str, Any]) -> Html:
+    if bill["is_whole"]:
+        return h("p", f"{bill['amount']} in all: it is charged to its end.", class_="note")
+    charged_to = day_and_time(bill["charged_to"])
+    return h("p", f"{bill['amount']} so far, charged up to {charged_to} UTC.", class_="note")
 
 
 def _proof(proof: Any) -> Html:

@@ -1,4 +1,4 @@
-"""The bill of a month: a line per allocation, and what came in.
+"""The bill of a month, a line per allocation and what came in; and that of one allocation.
 
 A month is a calendar month by UTC. A charge belongs to the month of the time it is for, whenever it
 was booked; money that came in and corrections belong to the month in which they were booked.
@@ -72,6 +72,45 @@ class Statement:
     closing: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationBill:
+    """What one allocation has cost, over all months."""
+
+    allocation: str
+    currency: str
+    lines: tuple[Line, ...]
+    """One for each month."""
+
+    amount_minor: int
+    amount: str
+    charged_to: datetime | None
+    """None: nothing was charged yet."""
+
+    is_whole: bool
+    """It has ended and is charged to its end."""
+
+
+async def allocation_bill(tx: Connection, row: Row) -> AllocationBill:
+    """The bill of the allocation with this row."""
+    lines = tuple(
+        _line(each, row["currency"])
+        for each in await _rows(tx, _LINES_OF_ONE, {"allocation": row["id"]})
+    )
+    amount = sum(line.amount_minor for line in lines)
+    charged_to = lines[-1].end if lines else None
+    ended = row["failed_at"] if row["active_at"] is None else row["releasing_at"]
+    reached = charged_to or row["active_at"]
+    return AllocationBill(
+        allocation=row["id"],
+        currency=row["currency"],
+        lines=lines,
+        amount_minor=amount,
+        amount=formatted(amount, row["currency"]),
+        charged_to=charged_to,
+        is_whole=ended is not None and (reached is None or reached >= ended),
+    )
+
+
 async def statement(tx: Connection, account: str, month: str) -> Statement:
     """The bill for a month such as `2026-11`. Raises AccountNotFound, BadMonth."""
     start = month_start(month)
@@ -110,7 +149,7 @@ def month_start(month: str) -> datetime:
     return found
 
 
-_LINES = """
+_LINE = """
     select allocations.id, allocations.project_id, allocations.sku, allocations.gpus,
            allocations.price_minor, allocations.active_at, min(usage.window_start) as start,
            max(usage.window_end) as until, sum(usage.amount_minor)::bigint as amount,
@@ -118,10 +157,21 @@ _LINES = """
             - floor(extract(epoch from paid_time(node_id, active_at, min(usage.window_start))))
            )::bigint as seconds
     from usage_records usage join allocations on allocations.id = usage.allocation_id
+"""
+
+_LINES = f"""
+    {_LINE}
     where usage.account_id = %(account)s
       and usage.window_start >= %(start)s and usage.window_start < %(end)s
     group by allocations.id
     order by min(usage.window_start), allocations.id
+"""
+
+_LINES_OF_ONE = f"""
+    {_LINE}
+    where usage.allocation_id = %(allocation)s
+    group by allocations.id, date_trunc('month', usage.window_start at time zone 'UTC')
+    order by min(usage.window_start)
 """
 
 _ENTRIES = """

@@ -8,15 +8,15 @@ anywhere charges nothing twice and forgets nothing: what was not committed is st
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import psycopg
 
 from mainstay.model.errors import MainstayError, Unavailable
 from mainstay.runtime.log import logger
-from mainstay.tenancy.billing import episodes, force
-from mainstay.tenancy.billing.charge import Outage, Rate, Window, windows
+from mainstay.tenancy.billing import episodes, force, usage
+from mainstay.tenancy.billing.charge import Window
 from mainstay.tenancy.billing.metrics import BillerMetrics
 from mainstay.tenancy.billing.options import DEFAULT, BillingOptions
 from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
@@ -36,32 +36,6 @@ NEXT: Final = """
     for no key update skip locked
 """
 """The next that has a window to charge or has ended, and that no other biller is at."""
-
-HOLD_OUTAGES: Final = """
-    select pg_advisory_xact_lock_shared(hashtext('mainstay outages'), hashtext(%s))
-"""
-"""No outage begins or ends until this charge is committed; one that is being written is waited for.
-So what is due at a time that was charged never changes."""
-
-REACHED: Final = """
-    select coalesce(max(window_end), %(active_at)s) as charged_to,
-           least(coalesce(%(at)s::timestamptz, clock_timestamp()), clock_timestamp()) as now
-    from usage_records where allocation_id = %(id)s
-"""
-"""Asked under the lock: the statement that took the lock may have seen older usage."""
-
-CHARGE: Final = """
-    with debit as (
-        insert into ledger (account_id, amount_minor, currency, kind, allocation_id, dedupe_key)
-        select %(account)s, -%(amount)s::bigint, %(currency)s, 'charge', %(allocation)s, %(key)s
-        where %(amount)s::bigint > 0
-        returning id
-    )
-    insert into usage_records (allocation_id, account_id, window_start, window_end, gpus,
-                               price_minor, amount_minor, ledger_id)
-    values (%(allocation)s, %(account)s, %(start)s, %(end)s, %(gpus)s, %(price)s, %(amount)s,
-            (select id from debit))
-"""
 
 
 @dataclass(slots=True)
@@ -172,56 +146,16 @@ async def charge(
 ) -> tuple[Window, ...]:
     """Charge an allocation whose row this transaction has locked, up to now or to its end.
 
-    Less than a window is charged only at the end. The last charge looks at the account in the same
-    transaction, since no pass will come by for this allocation again.
+    The last charge looks at the account in the same transaction, since no pass will come by for
+    this allocation again.
     """
     if row["active_at"] is None or row["billing_closed_at"] is not None:
         return ()
-    await tx.execute(HOLD_OUTAGES, [row["node_id"]])
-    found = await tx.execute(REACHED, {"id": row["id"], "active_at": row["active_at"], "at": at})
-    reached = await found.fetchone()
-    assert reached is not None
-    ended = row["releasing_at"] is not None
-    end = row["releasing_at"] if ended else reached["now"]
-    passed = (end - reached["charged_to"]).total_seconds()
-    if not ended and passed < options.window_s:
-        return ()
-    rate = Rate(row["price_minor"], row["gpus"])
-    outages = await _outages(tx, row)
-    charged = windows(rate, row["active_at"], reached["charged_to"], end, outages)
-    for window in charged:
-        await _write(tx, row, window)
-    if ended:
+    charged = await usage.charge(tx, row, window_s=options.window_s, at=at)
+    if row["releasing_at"] is not None:
         await _close(tx, row)
         await episodes.look(tx, ids, row["account_id"], options)
     return charged
-
-
-async def _outages(tx: Connection, row: Row) -> list[Outage]:
-    found = await tx.execute(
-        """select began_at, ended_at from node_outages
-           where node_id = %s and (ended_at is null or ended_at > %s) order by began_at""",
-        [row["node_id"], row["active_at"]],
-    )
-    return [Outage(each["began_at"], each["ended_at"]) for each in await found.fetchall()]
-
-
-async def _write(tx: Connection, row: Row, window: Window) -> None:
-    start = window.start.astimezone(UTC)
-    await tx.execute(
-        CHARGE,
-        {
-            "allocation": row["id"],
-            "account": row["account_id"],
-            "currency": row["currency"],
-            "key": f"charge:{row['id']}:{start.isoformat()}",
-            "start": window.start,
-            "end": window.end,
-            "gpus": row["gpus"],
-            "price": row["price_minor"],
-            "amount": window.amount_minor,
-        },
-    )
 
 
 async def _close(tx: Connection, row: Row) -> None:

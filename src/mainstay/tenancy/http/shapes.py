@@ -296,6 +296,22 @@ class StatementLine(BaseModel):
     amount: str
 
 
+class AllocationBill(BaseModel):
+    """What one allocation has cost, a line for each month.
+
+    `charged_to` is null if nothing was charged yet. `is_whole`: it has ended, and no charge is to
+    come.
+    """
+
+    allocation: str
+    currency: str
+    lines: list[StatementLine]
+    amount_minor: int
+    amount: str
+    charged_to: datetime | None
+    is_whole: bool
+
+
 class StatementEntry(BaseModel):
     """Money that came in, or a correction."""
 

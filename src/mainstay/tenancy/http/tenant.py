@@ -86,6 +86,15 @@ async def timeline(
     )
 
 
+@router.get("/allocations/{allocation_id}/bill")
+async def bill(
+    allocation_id: AllocationId, parts: GivenParts, project: Project
+) -> shapes.AllocationBill:
+    """What it has cost, over all months."""
+    found = await money.bill_of(parts.pool, project, allocation_id)
+    return shapes.AllocationBill(**dataclasses.asdict(found))
+
+
 @router.post("/allocations/{allocation_id}/release", response_model=shapes.Allocation)
 async def give_back(
     allocation_id: AllocationId, parts: GivenParts, caller: User, project: Project, once: Mutation
