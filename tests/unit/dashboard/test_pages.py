@@ -27,6 +27,7 @@ from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.shard.answers import sentences, when
+from mainstay.tenancy.billing.standing import State as Standing
 
 PATHS = (
     "/", "/shards", "/clusters", "/needs", "/whatif", "/machines", "/racks", "/nodes",
@@ -268,6 +269,19 @@ def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     ]  # fmt: skip
     assert "$1.00" in cells["(all)"]
     assert ">$1.00<" in visitor.get("/money?by=cluster").text
+
+
+@pytest.mark.parametrize("state", Standing)
+def test_how_an_account_stands_is_said_in_words_and_colour(state: Standing) -> None:
+    tenants = FakeTenancy({
+        "/projects": {"items": [{"id": "prj", "name": "blue"}]},
+        "/billing/balance": {"account": "acc", "state": str(state), "balance": "$5.00",
+                             "currency": "USD", "hour_minor": 100},
+    })  # fmt: skip
+    text = Visitor(FakeShard("shard-a"), tenants=tenants).sign_in().get("/money").text
+    kind = {"healthy": "good", "low_balance": "warn"}.get(str(state), "bad")
+    assert f'<span class="mark mark-{kind}">{state.replace("_", " ")}</span>' in text
+    assert ">$5.00</td>" in text
 
 
 def test_money_by_tenant_says_when_the_api_of_tenants_is_silent() -> None:

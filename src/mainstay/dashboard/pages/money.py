@@ -16,6 +16,7 @@ from mainstay.dashboard.words import dollars, exact_moment, moment, money, numbe
 from mainstay.model import money_views as m
 from mainstay.model import views as v
 from mainstay.model.action import ActionKind
+from mainstay.tenancy.billing.standing import State as Standing
 
 NANO: Final = 1e9
 """Money is told in billionths of a dollar."""
@@ -32,6 +33,12 @@ PARTS: Final[Mapping[str, str]] = {
     "idle_per_hour": "Idle per hour", "unclaimed_per_hour": "Unclaimed per hour",
     "saving_per_hour": "Saved per hour", "saving": "Saved so far",
 }  # fmt: skip
+
+STANDINGS: Final[Mapping[str, str]] = {
+    Standing.HEALTHY: "good", Standing.LOW: "warn", Standing.PENDING: "bad",
+    Standing.DEPLETED: "bad",
+}  # fmt: skip
+"""How each standing of an account is coloured."""
 
 DRAINS: Final = 25
 PROJECTS: Final = 20
@@ -185,7 +192,6 @@ async def _tenants(asking: Asking) -> Html:
 def _tenant(name: str, told: Mapping[str, Any]) -> Sequence[Child]:
     state = str(told["state"])
     return (
-        name, str(told["account"]), mark(state, "good" if state in {"ok", "good"} else "plain"),
-        f"{told['balance']} {told['currency']}",
-        money(int(told["hour_minor"]), str(told["currency"])),
+        name, str(told["account"]), mark(state.replace("_", " "), STANDINGS.get(state, "plain")),
+        str(told["balance"]), money(int(told["hour_minor"]), str(told["currency"])),
     )  # fmt: skip
