@@ -297,6 +297,15 @@ class TestExplain:
         assert "The smallest change that admits it" in out
         assert out.splitlines()[-1].startswith("When: never as things are, because")
 
+    def test_a_machine_that_one_which_is_down_may_have_is_not_said_to_be_unknown(
+        self, two: Path, capsys: Captured
+    ) -> None:
+        up = json.loads((two / "run" / "shard-s-1.json").read_text())["addresses"]["grpc"]
+        code, out, err = said(f"explain machine w-0 --server {up},127.0.0.1:1", capsys)
+
+        assert (code, out) == (exits.NOT_REACHABLE, "")
+        assert "shard 127.0.0.1:1 does not answer, is it running?" in err
+
     def test_whoever_has_no_patience_is_told_that_changes_were_left_out(
         self, one: Path, capsys: Captured
     ) -> None:
@@ -469,6 +478,22 @@ class TestWhatIf:
 
         assert (code, out, err.count("\n")) == (exits.FAILED, "", 1)
         assert "no machine has topology.kubernetes.io/zone IN zone-" in err
+
+    @pytest.mark.parametrize(
+        ("others", "answer"), [(" --price type=m5.2xlarge=2", ", on the plan of cycle 12"), ("", "")]
+    )
+    def test_what_only_one_that_is_down_may_have_is_not_said_to_be_nowhere(
+        self, others: str, answer: str, two: Path, capsys: Captured
+    ) -> None:
+        up = json.loads((two / "run" / "shard-s-1.json").read_text())["addresses"]["grpc"]
+        words = f"whatif --lose-zone zone-w{others} --server {up},127.0.0.1:1"
+        code, out, err = said(words, capsys)
+
+        assert (code, "no machine has" in err) == (exits.NOT_REACHABLE, False)
+        assert "shard 127.0.0.1:1 does not answer, is it running?" in err
+        assert answer in out
+        left_out = "No machine of this shard has topology.kubernetes.io/zone IN zone-w"
+        assert (left_out in out) == bool(answer)
 
     def test_without_a_change_it_is_wrong_usage(self, one: Path, capsys: Captured) -> None:
         code, _, err = said("whatif", capsys)

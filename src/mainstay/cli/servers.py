@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from mainstay.cli import exits
 from mainstay.cli.options import TLS, Option
-from mainstay.model.errors import MainstayError, Rejected, Unavailable
+from mainstay.model.errors import (
+    MainstayError,
+    Rejected,
+    Unavailable,
+    Unknown,
+    UnknownMachine,
+)
 
 if TYPE_CHECKING:
     from mainstay.processes.finding import Server
@@ -21,6 +27,9 @@ SERVER: Final = (
     *TLS,
 )
 """The options of every verb that asks shards."""
+
+NOT_HERE: Final = (Unknown, UnknownMachine)
+"""One shard does not have it; another may."""
 
 AnswerT = TypeVar("AnswerT")
 Ask = Callable[["RemoteShard"], Awaitable[AnswerT]]
@@ -158,8 +167,12 @@ def _sorted_out(said: Sequence[Answer[AnswerT] | MainstayError]) -> Answers[Answ
 
 
 def _most_telling(errors: Sequence[MainstayError]) -> MainstayError:
-    """Of several the first that says something about the question, not about the moment."""
-    return next((each for each in errors if not isinstance(each, Unavailable)), errors[0])
+    """Of several the first that says something about the question, not about the moment; but one
+    that does not answer may know what the others do not.
+    """
+    silent = [each for each in errors if isinstance(each, Unavailable)]
+    wrong = [each for each in errors if not isinstance(each, (Unavailable, *NOT_HERE))]
+    return (wrong or silent or list(errors))[0]
 
 
 def known_to_some(answers: Answers[AnswerT]) -> Answers[AnswerT]:

@@ -60,7 +60,7 @@ def whatif(**given: Any) -> int:
     answers = asyncio.run(_asked(found, query))
     told = [answer.value for answer in answers.given]
     code = answers.exit_code
-    check_known(told)
+    check_known(told, all_answered=not answers.missing)
     _write(told, given["form"])
     return code
 

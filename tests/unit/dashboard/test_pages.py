@@ -4,20 +4,25 @@ import html
 import inspect
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from dashboards import (
     UNSPECIFIED,
     FakeCoordinator,
     FakeShard,
+    FakeSources,
     FakeTenancy,
     Visitor,
     an_allocation,
     tenancy,
 )  # fmt: skip
 from mainstay.dashboard.access import Role
+from mainstay.dashboard.app import build
 from mainstay.dashboard.draw import grid
 from mainstay.dashboard.draw_slots import Slot, slot_tree
 from mainstay.dashboard.pages.needs import PATIENCE_S
@@ -203,6 +208,42 @@ def test_of_several_shards_a_what_if_asks_each_for_what_is_there() -> None:
     assert "Not in the sum: shard-b (no machine has z1)" in alone
     nowhere = visitor.get("/whatif?zone=z9&capacity=spot").text
     assert ("no machine has z9" in nowhere, "Per hour then" in nowhere) == (True, False)
+
+
+def test_what_only_a_silent_shard_may_have_is_not_said_to_be_nowhere() -> None:
+    silent = FakeShard("shard-b", zone="z2", silent=True)
+    visitor = Visitor(FakeShard("shard-a", zone="z1"), silent).sign_in()
+
+    text = visitor.get("/whatif?zone=z2&capacity=spot").text
+
+    assert "Not in the sum: shard-b (shard shard-b does not answer)" in text
+    assert "No machine of this shard has z2: that was left out." in text
+    assert "Per hour then" in text
+
+
+@dataclass(slots=True)
+class Growing(FakeSources):
+    """One more shard is found when it was looked so often."""
+
+    looks: int = 0
+
+    @override
+    def shards(self) -> Mapping[str, FakeShard]:
+        self.looks -= 1
+        known = dict(self.found)
+        return known if self.looks < 0 else {"shard-a": known["shard-a"]}
+
+
+@pytest.mark.parametrize("looks", range(8))
+def test_a_shard_that_appears_while_a_what_if_is_asked_does_not_spoil_it(looks: int) -> None:
+    visitor = Visitor(FakeShard("shard-a")).sign_in()
+    found = {name: FakeShard(name) for name in ("shard-a", "shard-b")}
+    visitor.app = build(replace(visitor.parts, sources=Growing(found, looks=looks)))
+
+    answer = visitor.get("/whatif?cluster=shard-b&cpu=64")
+
+    known = "shard-b" if looks < 5 else "shard-a"
+    assert f"On the plan of cycle 7 of {known}" in answer.text
 
 
 def test_what_serves_nobody_is_told_among_the_money_and_leads_nowhere() -> None:

@@ -65,7 +65,7 @@ async def _supposed(asking: Asking, query: q.WhatIfQuery) -> list[Told[q.WhatIfA
     for cluster in {each.cluster for each in query.additions}:
         for each in await asking.clusters(cluster):
             if each.value is not None and each.value.rows:
-                serving[each.source].add(cluster)
+                serving.setdefault(each.source, set()).add(cluster)  # perhaps it is new
     return await asking.supposed(divided(query, serving))
 
 
@@ -76,7 +76,7 @@ def _told(told: Sequence[Told[q.WhatIfAnswer]]) -> Html:
     if not answers:
         why = "; ".join(each.error for each in others) or "no shard could be asked"
         return h("p", why, class_="notice bad", role="alert")
-    check_known(answers)
+    check_known(answers, all_answered=all(each.refused for each in others))
     left_out = [f"Not in the sum: {each.source} ({each.error})" for each in others]
     notes = [h("p", each, class_="note") for each in left_out]
     return together(_sum(answers), *notes, *map(_answer, answers))
