@@ -18,8 +18,8 @@ install-dev: ## the same with everything the tests need
 packages: ## install missing system packages, where this user may
 	@$(PYTHON) tools/system_packages.py
 
-up: install ## run the product (Ctrl-C stops it)
-	@MAINSTAY_HOME=$${MAINSTAY_HOME:-$(CURDIR)/.mainstay} $(BIN)/mainstay up
+up: install ## run the product (Ctrl-C stops it; UP_FLAGS are for `mainstay up`)
+	@MAINSTAY_HOME=$${MAINSTAY_HOME:-$(CURDIR)/.mainstay} $(BIN)/mainstay up $(UP_FLAGS)
 
 check: install-dev ## format, lint, types, import contracts, sizes: fast
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

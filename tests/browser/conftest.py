@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PATIENCE_S: Final = 240.0
-MACHINES: Final = 240
-PICTURED: Final = 2_000
-"""As many as `mainstay up` has by itself."""
-
 FLAGS: Final = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -39,16 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def fleet(pictured: bool) -> Iterator[Fleet]:
-    """All that `mainstay up` starts; one of its clusters asks for more than there can be."""
+def fleet() -> Iterator[Fleet]:
+    """All that `mainstay up` starts, as large as it is by itself."""
     folder = Path(tempfile.mkdtemp(prefix="mainstay-browser-"))
     folder.chmod(0o755)  # an embedded database may run as somebody else
-    machines = str(PICTURED if pictured else MACHINES)
     home, log = folder / "home", folder / "up.log"
     env = outside.environment(MAINSTAY_HOME=str(home), NO_COLOR="1")
     with log.open("wb") as written:
         up = subprocess.Popen(
-            [str(BIN / "mainstay"), "up", "--free-ports", "--fleet", machines],
+            [str(BIN / "mainstay"), "up", "--free-ports"],
             env=env, stdin=subprocess.DEVNULL, stdout=written, stderr=written,
         )  # fmt: skip
     try:

@@ -1,6 +1,9 @@
 """The README, from its first command to its last, as a stranger types them."""
 
 import re
+import shlex
+
+import pytest
 
 import outside
 import pages
@@ -23,7 +26,6 @@ def test_five_minutes_lead_from_a_node_to_a_reason_a_what_if_an_allocation_and_i
             env={
                 "MAINSTAY_HOME": str(folder / ".mainstay"),
                 "MAINSTAY_UP_FREE_PORTS": "true",
-                "MAINSTAY_UP_FLEET": "200",
             },
             timeout_s=480.0,
             change=lambda script: re.sub(r"^make up\n", UP, script, flags=re.MULTILINE),
@@ -44,6 +46,17 @@ def test_five_minutes_lead_from_a_node_to_a_reason_a_what_if_an_allocation_and_i
     charged = re.search(r", charges \$([\d.]+)", said)
     assert charged is not None
     assert float(charged[1]) > 0
+
+
+@pytest.mark.needs("make")
+def test_make_up_hands_on_what_the_readme_gives_it() -> None:
+    given = re.findall(r"`make\s+up\s+UP_FLAGS=([^`]+)`", PAGE.read_text())
+    assert [shlex.split(words)[0].split()[0] for words in given] == ["--reset", "--fleet"]
+    for words in given:
+        (flags,) = shlex.split(words)
+        verb = ["make", "-n", "-o", "install", "up", f"UP_FLAGS={flags}"]
+        ended = outside.run(verb, cwd=outside.ROOT)
+        assert ended.stdout.endswith(f"/mainstay up {flags}\n"), ended.stderr
 
 
 def test_every_command_of_the_readme_is_run() -> None:

@@ -480,7 +480,8 @@ class TestWhatIf:
         assert "no machine has topology.kubernetes.io/zone IN zone-" in err
 
     @pytest.mark.parametrize(
-        ("others", "answer"), [(" --price type=m5.2xlarge=2", ", on the plan of cycle 12"), ("", "")]
+        ("others", "answer"),
+        [(" --price type=m5.2xlarge=2", ", on the plan of cycle 12"), ("", "")],
     )
     def test_what_only_one_that_is_down_may_have_is_not_said_to_be_nowhere(
         self, others: str, answer: str, two: Path, capsys: Captured

@@ -215,7 +215,10 @@ def _check_ports(stage: Stage) -> None:
     taken = [name for name, port in ports.items() if not _is_free(port)]
     if taken:
         which = ", ".join(f"{ports[name]} ({name})" for name in taken)
-        raise Rejected(f"taken by another program: port {which}; stop it, or give --free-ports")
+        raise Rejected(
+            f"taken by another program: port {which}; stop it, or give --free-ports"
+            " (`make up UP_FLAGS=--free-ports`)"
+        )
 
 
 def _check_page(page: str, port: int, others: Mapping[str, int]) -> None:

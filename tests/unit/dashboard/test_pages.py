@@ -356,7 +356,7 @@ def test_a_block_of_slots_is_free_only_when_all_of_it_is() -> None:
 
 def test_an_allocation_shows_its_proof_and_its_bill_of_every_month() -> None:
     tenants = tenancy(proof={"scrubbed": True})
-    assert "Nothing was charged for it yet." in Visitor(tenants=tenants).sign_in().get(ALC_1).text
+    assert "Nothing was charged for it yet" in Visitor(tenants=tenants).sign_in().get(ALC_1).text
     line = {
         "start": "2026-11-30T23:00:00Z", "end": "2026-12-01T00:00:00Z",
         "seconds": 3600, "gpus": 2, "price_minor": 450, "amount_minor": 900,

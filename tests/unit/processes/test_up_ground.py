@@ -101,7 +101,7 @@ def test_taken_ports_are_told_together(tmp_path: Path) -> None:
 
     assert told.value.message == (
         f"taken by another program: port {port} (world), {port} (coordinator); "
-        "stop it, or give --free-ports"
+        "stop it, or give --free-ports (`make up UP_FLAGS=--free-ports`)"
     )
 
 

@@ -29,6 +29,9 @@ from mainstay.dashboard.words import day_and_time, lasting, money, number
 from mainstay.tenancy.states import Status
 
 SIZE: Final = 50
+UNCHARGED: Final = (
+    "Nothing was charged for it yet: active time is, every minute and when it is given back."
+)
 
 _KINDS: Final = {
     Status.ACTIVE: "good", Status.FAILED: "bad", Status.RELEASE_FAILED: "bad",
@@ -223,7 +226,7 @@ def _bill(told: Any) -> Html:
         "From (UTC)", "To (UTC)", "Lasting", Column("GPUs", True),
         Column("Per GPU and hour", True), Column("Amount", True),
     )  # fmt: skip
-    none = "It costs nothing." if bill["is_whole"] else "Nothing was charged for it yet."
+    none = "It costs nothing." if bill["is_whole"] else UNCHARGED
     made = table("What it has cost, by month", columns, rows, none)
     return section("Bill", made, _charged(bill) if rows else None)
 
