@@ -57,6 +57,12 @@ class FakeShard:
     zone: str = ""
     """The only one that it has; empty: it has all of them."""
 
+    fixed: str = ""
+    """Why its configuration pauses it; empty: it does not."""
+
+    fenced: str = ""
+    """Why its provider refuses it; empty: it does not."""
+
     def _stamp(self, query: object) -> v.Stamp:
         self.asked.append(query)
         if self.silent:
@@ -139,13 +145,16 @@ class FakeShard:
     async def controls(self, query: v.ControlQuery) -> v.ControlRows:
         stamp, n = self._stamp(query), self.name
         row = v.ControlRow(kind="pause", cluster=n, reason=n, by=n, set_at_s=1, expires_at_s=9e9)
-        return v.ControlRows(stamp=stamp, rows=(row,))
+        fixed = v.ControlRow(kind="pause", reason=self.fixed, by="configuration", fixed=True)
+        return v.ControlRows(stamp=stamp, rows=(fixed,) if self.fixed else (row,))
 
     async def summary(self, query: v.SummaryQuery) -> v.Summary:
-        provider = v.ProviderRow(name=self.name, health=self.name, why=self.name)
+        health, why = ("fenced", self.fenced) if self.fenced else (self.name, self.name)
+        provider = v.ProviderRow(name=self.name, health=health, why=why)
         return v.Summary(
             stamp=self._stamp(query), machines={"Idle": self.count}, needs=4, unmet=1,
-            spend_per_hour={"Idle": 2.5}, not_acting=self.name, providers=(provider,),
+            spend_per_hour={"Idle": 2.5},
+            not_acting="" if self.fixed or self.fenced else self.name, providers=(provider,),
             money=v.MoneyRow(spend_per_hour=10**9, idle_per_hour=25 * 10**7),
         )  # fmt: skip
 

@@ -23,14 +23,17 @@ from mainstay.model.need import Need, Operator, Requirement
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
 from mainstay.processes.announce import announced
+from mainstay.shard.answers.holds import Restraints
 from mainstay.shard.answers.money import MoneyFacts, facts_of
-from mainstay.shard.answers.view import Activity, ShardControls, ShardView
+from mainstay.shard.answers.ports import Activity
+from mainstay.shard.answers.view import ShardControls, ShardView
 from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
 from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.orders import Disposed, Order, Told
 from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.shard.restrictions import Stance
 from mainstay.wire.shard_read_server import read_handler
 from mainstay.wire.shard_view_client import RemoteShard
 from mainstay.wire.shard_view_server import control_handler, view_handler
@@ -118,12 +121,13 @@ def a_plan(*, needs: Sequence[Need] | None = None, more: Sequence[Machine] = ())
 
 @dataclass
 class FakeShard:
-    """`mainstay.shard.answers.view.Live`, as far as one can be without a loop."""
+    """`mainstay.shard.answers.ports.Live`, as far as one can be without a loop."""
 
     published: Published | None = None
     shard_id: str = "s-0"
     epoch: int = 7
     stopped: str = ""
+    stance: Stance = Stance.ACT
     set_controls: list[Control] = field(default_factory=list)
     retired: list[tuple[str, str, str]] = field(default_factory=list)
     connected: Sequence[ClusterId] = (WEB,)
@@ -163,8 +167,11 @@ class FakeShard:
     def held_rollups(self) -> Mapping[ClusterId, int]:
         return {BATCH: 2}
 
-    def not_acting(self) -> str:
-        return self.stopped
+    def restraints(self) -> Restraints:
+        return Restraints(
+            now_s=NOW_S, connected=frozenset(self.connected), stance=self.stance,
+            controls=tuple(self.set_controls), not_acting=self.stopped,
+        )  # fmt: skip
 
     def activity(self) -> Activity:
         return Activity(queued=3, in_flight=2, actions_per_minute=12.0)
@@ -178,7 +185,7 @@ class FakeShard:
 
     def outlook(self) -> Outlook:
         """Web is there, and nothing was measured."""
-        return Outlook(now_s=NOW_S, steady_s=NOW_S, connected=frozenset({WEB}))
+        return Outlook(now_s=NOW_S, steady_s=NOW_S, connected=frozenset({WEB}), stance=self.stance)
 
     def enough_after(self, seconds: float) -> Callable[[], bool] | None:
         """Less than a tenth of a second is over at once, all else lasts for ever."""

@@ -92,7 +92,7 @@ class TestGet:
 
         assert header.split() == [
             "CLUSTER", "NEED", "GROUP", "PRIORITY", "ASKED", "MISSING", "REASON", "AGE",
-            "MACHINES", "PARKED",
+            "MACHINES", "SERVING", "HELD", "BACK", "PARKED",
         ]  # fmt: skip
         assert len(lines) == 2
         assert lines[1].split()[:6] == ["batch", NEED, "-", "10", "cpu=900", "cpu=436"]
@@ -103,7 +103,8 @@ class TestGet:
         _, out, _ = said("get clusters", capsys)
 
         assert out.splitlines()[3].split() == [
-            "web", "yes", "yes", "1", "0", "Creating=6,Configured=60", "132.00", "-",
+            "web", "yes", "yes", "1", "0", "60", "0", "-", "Creating=6,Configured=60", "132.00",
+            "-",
         ]  # fmt: skip
 
     @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import getpass
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from mainstay.cli import exits, servers
 from mainstay.cli.options import Option, takes
 from mainstay.cli.words import age, lasts_s
-from mainstay.model.errors import Rejected
+from mainstay.model.errors import Rejected, Unknown
 from mainstay.model.questions import LiftControlRequest, RetireRequest, SetControlRequest
 from mainstay.model.views import ControlQuery, ControlRow
 
@@ -25,6 +25,10 @@ retire_app = typer.Typer(add_completion=False)
 
 REASON: Final = Option("reason", str, "Why; it is kept in the audit log.", "")
 CLUSTER: Final = Option("cluster", str, "Only for this cluster; without it, the whole shard.", "")
+UNKNOWN: Final = Option(
+    "even_if_unknown", bool, "Also for a cluster that the shard knows nothing of yet.", False,
+    ("--even-if-unknown",),
+)  # fmt: skip
 LASTS: Final = Option("lasts", str, "For how long: 90s, 30m, 2h, 1d.", "", ("--for",))
 
 STANCES: Final = ("pause", "shadow")
@@ -32,14 +36,14 @@ LIMITS: Final = ("reclaim_cap", "action_limit")
 
 
 @pause_app.command()
-@takes(CLUSTER, REASON, LASTS, *servers.SERVER)
+@takes(CLUSTER, UNKNOWN, REASON, LASTS, *servers.SERVER)
 def pause(**given: Any) -> int:
     """Decide as ever and do nothing of it, until the time is over or `mainstay resume`."""
     return _set(given, "pause", 0.0)
 
 
 @shadow_app.command()
-@takes(CLUSTER, REASON, LASTS, *servers.SERVER)
+@takes(CLUSTER, UNKNOWN, REASON, LASTS, *servers.SERVER)
 def shadow(**given: Any) -> int:
     """Do nothing, and count what would have been done."""
     return _set(given, "shadow", 0.0)
@@ -47,15 +51,22 @@ def shadow(**given: Any) -> int:
 
 @limit_app.command()
 @takes(
-    Option("reclaims", float, "Most reclaims per cycle, as a share of a cluster's machines."),
-    Option("actions", int, "Most actions per cycle.", least=1),
+    Option("reclaims", float, "Most reclaims per tick, as a share of a cluster's machines."),
+    Option("actions", int, "Most actions one cycle begins; the next follows at once.", least=1),
     CLUSTER,
+    UNKNOWN,
     REASON,
     LASTS,
     *servers.SERVER,
 )
 def limit(**given: Any) -> int:
-    """Act more slowly than the configuration allows."""
+    """Begin less in one cycle than the configuration allows.
+
+    --reclaims slows down what empties a cluster. --actions bounds how much of a plan waits for the
+    workers, so that releases and acquisitions take turns; all of it is done all the same, as fast
+    as the workers can. What makes a shard call its providers less is fewer `workers` in its
+    configuration, or a pause.
+    """
     if (given["reclaims"] is None) == (given["actions"] is None):
         raise typer.BadParameter("give --reclaims SHARE or --actions NUMBER, one of them")
     if given["reclaims"] is not None:
@@ -75,13 +86,15 @@ def resume(**given: Any) -> int:
     _require(given, "reason")
     kinds = (*STANCES, *LIMITS) if given["everything"] else STANCES
 
-    async def lift(shard: "RemoteShard") -> list[ControlRow]:
+    cluster = given["cluster"]
+
+    async def lift(shard: "RemoteShard") -> tuple[list[ControlRow], list[ControlRow]]:
         in_force = (await shard.controls(ControlQuery())).rows
-        meant = [c for c in in_force if c.kind in kinds and c.cluster == given["cluster"]]
+        meant = [c for c in in_force if c.kind in kinds and c.cluster == cluster and not c.fixed]
+        wider = [c for c in in_force if c.kind in kinds and not c.cluster and c not in meant]
         if not meant:
-            where = f"cluster {given['cluster']}" if given["cluster"] else "the shard"
-            raise Rejected(f"nothing holds {where} back: `mainstay get controls` lists what does")
-        return [
+            raise Rejected(nothing_to_lift(cluster, wider))
+        lifted = [
             await shard.lift_control(
                 LiftControlRequest(
                     kind=each.kind, cluster=each.cluster, reason=given["reason"], by=who()
@@ -89,12 +102,34 @@ def resume(**given: Any) -> int:
             )
             for each in meant
         ]
+        return lifted, wider
 
     server = servers.only_one(servers.find_servers(given))
     answers = servers.ask([server], lift)
-    for control in answers.given[0].value:
+    lifted, wider = answers.given[0].value
+    for control in lifted:
         sys.stdout.write(f"Lifted {_named(control)} of shard {server.name}.\n")
+    for control in wider:
+        sys.stderr.write(f"Shard {server.name} is still held back: {_wider(control)}.\n")
     return exits.DONE
+
+
+def nothing_to_lift(cluster: str, wider: Sequence[ControlRow]) -> str:
+    """Why there is nothing to lift, and what holds back all the same."""
+    if wider:
+        where = f"cluster {cluster} alone" if cluster else "the shard that can be lifted"
+        return f"nothing holds back {where}, but the whole shard is: {_wider(wider[0])}"
+    where = f"cluster {cluster}" if cluster else "the shard"
+    return f"nothing holds {where} back: `mainstay get controls` lists what does"
+
+
+def _wider(control: ControlRow) -> str:
+    """A control of the whole shard, and what lifts it."""
+    if control.fixed:
+        lifts = "only another configuration and a restart lift that"
+        return f"{control.kind} by its configuration ({control.reason}), and {lifts}"
+    lifts = "`mainstay resume` without --cluster lifts that"
+    return f"{_named(control)} by {control.by} ({control.reason}), and {lifts}"
 
 
 @retire_app.command()
@@ -123,9 +158,14 @@ def _set(given: Mapping[str, Any], kind: str, value: float) -> int:
         reason=given["reason"],
         for_s=lasts_s(given["lasts"]),
         by=who(),
+        even_if_unknown=given["even_if_unknown"],
     )
     server = servers.only_one(servers.find_servers(given))
-    answers = servers.ask([server], lambda shard: shard.set_control(request))
+    try:
+        answers = servers.ask([server], lambda shard: shard.set_control(request))
+    except Unknown as error:
+        more = "; --even-if-unknown sets it for when it connects"
+        raise Unknown(f"{error.message}, and nothing is set{more}") from error
     control = answers.given[0].value
     lasts = age(control.expires_at_s - control.set_at_s)
     sys.stdout.write(f"Set {_named(control)} of shard {server.name} for {lasts}.\n")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mainstay.cli.streaming import Column
-from mainstay.cli.words import age, amounts, counts, dollars, of_nanos
+from mainstay.cli.words import age, amounts, counts, dollars, held_back, of_nanos
 from mainstay.model.money_views import MoneyRows
 from mainstay.runtime.clock import SystemClock
 
@@ -61,7 +61,7 @@ def _moment(at_s: float) -> str:
 
 
 def _until(at_s: float) -> str:
-    return age(at_s - SystemClock().now_s())
+    return age(at_s - SystemClock().now_s()) if at_s else "never"
 
 
 def _at_risk(row: Any) -> str:
@@ -69,6 +69,16 @@ def _at_risk(row: Any) -> str:
     if row.pinned:
         return "pinned"
     return dollars(row.at_risk_dollars) if row.at_risk_dollars else ""
+
+
+def _serving() -> Column:
+    """Of the machines for a need those that it can use by now."""
+    return _made("serving", lambda row: row.progress.serving)
+
+
+def _held_back() -> Column:
+    """So many with which nothing is begun, and why."""
+    return _made("held back", lambda row: held_back(row.progress))
 
 
 def need_name(each: Of) -> str:
@@ -109,6 +119,8 @@ NEEDS: Final = Shown(
         _plain("reason"),
         _made("age", lambda row: row.age or ""),
         _plain("machines"),
+        _serving(),
+        _held_back(),
         _plain("parked"),
         _made("unit", lambda row: amounts(row.min_unit), wide=True),
         _plain("domain", wide=True),
@@ -126,9 +138,12 @@ CLUSTERS: Final = Shown(
         _plain("heard"),
         _plain("needs"),
         _plain("unmet"),
+        _serving(),
+        _made("coming", lambda row: row.progress.coming),
+        _held_back(),
         _made("machines", lambda row: counts(row.machines)),
         _made("$/hour", lambda row: dollars(row.spend_per_hour)),
-        _made("held", lambda row: row.held_rollups or ""),
+        _made("held roll-ups", lambda row: row.held_rollups or ""),
         _made("since", lambda row: _since(row.since_s), wide=True),
         _made("quota", lambda row: row.quota if row.limited else "any", wide=True),
         _made("waiting", lambda row: row.waiting_frames, wide=True),

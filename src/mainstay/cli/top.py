@@ -10,7 +10,7 @@ import typer
 
 from mainstay.cli import exits, servers
 from mainstay.cli.options import Option, takes
-from mainstay.cli.words import age, dollars, of_nanos
+from mainstay.cli.words import age, dollars, held_back, of_nanos
 from mainstay.model.action import ActionKind
 from mainstay.model.errors import MainstayError
 from mainstay.model.state import State
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 INTERVAL_S: Final = 2.0
+RESTING: Final = {"pause": "PAUSED", "shadow": "SHADOWED"}
+FENCED: Final = "fenced"
+"""As a provider's health."""
+
 BAR: Final = 30
 """Characters of a full bar."""
 
@@ -102,13 +106,13 @@ def _lines(told: Summary, now_s: float) -> Iterator[str]:
     yield f"Shard {stamp.shard}, epoch {told.epoch}, cycle {stamp.cycle}, {ago} ago"
     if told.not_acting:
         yield f"NOT ACTING: {told.not_acting}"
-    if told.controls:
-        yield f"{told.controls} live controls: `mainstay get controls`"
+    yield from _held(told, now_s)
     yield ""
     yield from _machines(told)
     yield ""
     parked = f", {told.parked} parked" if told.parked else ""
     yield f"needs     {told.needs:,}, {told.unmet:,} unmet{parked}"
+    yield f"for them  {_for_needs(told)}"
     held = f", {told.held_rollups} with a held roll-up" if told.held_rollups else ""
     yield f"clusters  {told.clusters:,} with needs, {told.connected:,} connected{held}"
     yield f"cycle     {_cycle(told)}"
@@ -122,6 +126,27 @@ def _lines(told: Summary, now_s: float) -> Iterator[str]:
     yield f"money     {_money(told, now_s)}"
     yield ""
     yield from _providers(told, now_s)
+
+
+def _held(told: Summary, now_s: float) -> Iterator[str]:
+    """What keeps the whole shard from acting, or from acting through a provider."""
+    for each in told.resting:
+        by = f"by its configuration ({each.reason})" if each.fixed else f"by {each.by}"
+        ends = "" if each.fixed else f", {age(each.expires_at_s - now_s)} more: {each.reason}"
+        yield f"{RESTING.get(each.kind, each.kind)} {by}{ends}"
+    for provider in told.providers:
+        if provider.health == FENCED:
+            yield f"NOT ACTING through {provider.name}: {provider.why}"
+    if told.controls:
+        controls = "1 control" if told.controls == 1 else f"{told.controls:,} controls"
+        yield f"{controls}: `mainstay get controls`"
+
+
+def _for_needs(told: Summary) -> str:
+    progress = told.progress
+    machines = "1 machine" if progress.machines == 1 else f"{progress.machines:,} machines"
+    held = f", {held_back(progress)} held back" if progress.held_back else ""
+    return f"{machines}: {progress.serving:,} serving, {progress.coming:,} coming{held}"
 
 
 def _machines(told: Summary) -> Iterator[str]:

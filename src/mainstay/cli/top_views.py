@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mainstay.cli import coordinators, servers
-from mainstay.cli.words import age, amounts, counts, dollars
+from mainstay.cli.words import age, amounts, counts, dollars, held_back
 from mainstay.model import coordinator_views as cv
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError
@@ -197,6 +197,9 @@ def cluster_rows(told: v.ClusterRows, now_s: float) -> Iterable[Row]:
             "session": f"connected{since}" if row.connected else "gone",
             "needs": f"{row.needs:,}",
             "unmet": f"{row.unmet:,}",
+            "serving": f"{row.progress.serving:,}",
+            "coming": f"{row.progress.coming:,}",
+            "held back": held_back(row.progress),
             "machines": counts(row.machines),
             "$/h": dollars(row.spend_per_hour),
             "quota": f"{row.quota:,}" if row.limited else "any",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mainstay.model.errors import Rejected
+from mainstay.model.progress import Progress
 from mainstay.model.state import State
 
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -46,6 +47,11 @@ def counts(numbers: Mapping[str, int]) -> str:
     """Machines by state, in one cell, in the order of a machine's life."""
     told = {str(state): numbers[str(state)] for state in State if str(state) in numbers}
     return ",".join(f"{name}={count}" for name, count in told.items())
+
+
+def held_back(progress: Progress) -> str:
+    """How many machines, and by what, in one cell."""
+    return f"{progress.held_back:,} ({','.join(progress.held_by)})" if progress.held_back else ""
 
 
 def dollars(amount: float) -> str:

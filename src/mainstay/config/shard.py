@@ -168,7 +168,7 @@ class ShardConfig:
     """Largest share of a cluster's machines reclaimed in one cycle, at least one; 0: no limit."""
 
     actions_per_cycle_max: int = 0
-    """Most actions begun in one cycle; the rest waits for the next; 0: no limit."""
+    """Most actions begun in one cycle; the next, with the rest, follows at once; 0: no limit."""
 
     quarantine: bool = True
     """Whether demand that collapses at once is held until it is confirmed."""

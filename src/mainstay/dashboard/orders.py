@@ -67,6 +67,7 @@ async def set_control(asking: Asking, form: Form) -> Done:
         reason=form.text("reason"),
         for_s=minutes * 60,
         by=form.by,
+        even_if_unknown=bool(form.text("unknown")),
     )
     made = await asking.shard(shard).set_control(request)
     asking.forget(shard)

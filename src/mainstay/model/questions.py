@@ -216,6 +216,9 @@ class SetControlRequest:
     by: str = ""
     """Who asks, where no certificate says so."""
 
+    even_if_unknown: bool = False
+    """Without it, a cluster that the shard knows nothing of is refused."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiftControlRequest:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from mainstay.model.progress import NO_MACHINES, Progress
 from mainstay.model.state import State
 
 CHUNK: Final = 1_000
@@ -78,12 +79,10 @@ class MachineRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRows:
-    """A chunk of an answer."""
+    """A chunk of an answer; `matched` is counted before the limit."""
 
     stamp: Stamp
     matched: int = 0
-    """Before the limit."""
-
     rows: tuple[MachineRow, ...] = ()
 
 
@@ -125,11 +124,11 @@ class NeedRow:
     parked: bool = False
     domain: str = ""
     asks_for: str = ""
-    """Requirements and spread, for people."""
-
     min_unit: Mapping[str, str] = field(default_factory=dict)
     place: int = 0
     """In the order in which needs are served, from 1."""
+
+    progress: Progress = NO_MACHINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +171,8 @@ class ClusterRow:
     quota: int = 0
     limited: bool = False
     """Whether `quota` means anything."""
+
+    progress: Progress = NO_MACHINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +313,7 @@ class ControlQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlRow:
-    """A live control: somebody restricts what the shard does, for a reason and for a time."""
+    """Somebody restricts what the shard does for a time; the configuration (`fixed`) has no end."""
 
     kind: str
     cluster: str = ""
@@ -323,6 +324,7 @@ class ControlRow:
     by: str = ""
     set_at_s: float = 0.0
     expires_at_s: float = 0.0
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,3 +395,6 @@ class Summary:
     providers: tuple[ProviderRow, ...] = ()
     money: MoneyRow = MoneyRow()
     money_since_s: float = 0.0
+    progress: Progress = NO_MACHINES
+    resting: tuple[ControlRow, ...] = ()
+    """What keeps the whole shard from acting: pauses and shadows."""

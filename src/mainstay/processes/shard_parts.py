@@ -236,6 +236,7 @@ class _Assembly:
             backoff=self._backoff,
             breakers=self._breakers,
             cycle_s=config.cycle_interval_s,
+            stance=fixed(config).shard,
         )
         return Assembled(shard, self._sessions, live, holder, quota, self._money)
 

@@ -13,13 +13,14 @@ from mainstay.model import group_views as g
 from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
+from mainstay.model.progress import Progress
 from mainstay.model.rollup import RawNeed
 from mainstay.wire.needs import need_from_wire, need_to_wire
 from mainstay.wire.pb.mainstay.v1 import shard_pb2 as pb
 from mainstay.wire.values import OwnWay, ValueCodec
 
 MESSAGES: Final[Mapping[type[Any], type[Message]]] = {
-    v.Stamp: pb.Stamp,
+    v.Stamp: pb.Stamp, Progress: pb.Progress,
     v.MachineQuery: pb.MachineQuery, v.MachineRow: pb.MachineRow, v.MachineRows: pb.MachineRows,
     v.NeedQuery: pb.NeedQuery, v.NeedRow: pb.NeedRow, v.NeedRows: pb.NeedRows,
     v.ClusterQuery: pb.ClusterQuery, v.ClusterRow: pb.ClusterRow, v.ClusterRows: pb.ClusterRows,

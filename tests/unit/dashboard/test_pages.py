@@ -460,6 +460,35 @@ def test_a_control_is_set_with_its_reason_and_its_end_and_lifted() -> None:
     ]  # fmt: skip
 
 
+def test_what_the_configuration_holds_back_is_told_and_nobody_can_lift_it() -> None:
+    shard = FakeShard("shard-a", fixed="actuation_paused is set")
+    text = Visitor(shard).sign_in().get("/controls").text
+
+    assert "<b>shard-a</b> does not act: pause by its configuration" in text
+    assert "actuation_paused is set" in text
+    assert "with another configuration and a restart" in text
+    assert "Lift pause of shard-a" not in text
+
+
+def test_a_provider_that_refuses_its_shard_is_told_where_shards_are_held_back() -> None:
+    visitor = Visitor(FakeShard("shard-a", fenced="not before a restart")).sign_in()
+
+    told = "<b>shard-a</b> does not act through shard-a: not before a restart"
+    assert told in visitor.get("/controls").text
+    assert "acts, but not through shard-a" in visitor.get("/shards").text
+
+
+def test_a_cluster_that_no_shard_knows_is_meant_where_somebody_says_so() -> None:
+    shard = FakeShard("shard-a")
+    visitor = Visitor(shard).sign_in()
+    visitor.post("/controls/set", csrf=visitor.csrf, shard="shard-a", kind="pause", unknown="1",
+                 cluster="later", reason="why", minutes="5")  # fmt: skip
+    (request,) = shard.told
+
+    assert isinstance(request, q.SetControlRequest)
+    assert request.even_if_unknown
+
+
 @pytest.mark.parametrize("fields", [{"shard": "none"}, {"shard": "shard-a", "minutes": "soon"}])
 def test_what_is_refused_says_so_on_the_page(fields: dict[str, str]) -> None:
     visitor = Visitor(FakeShard("shard-a")).sign_in()

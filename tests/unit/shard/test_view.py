@@ -191,7 +191,8 @@ class TestExplain:
     def test_a_cluster_is_told_what_it_asks_holds_and_may_hold(self) -> None:
         _, said, _ = self.explained(Question(about=About.CLUSTER, name="web"))
 
-        assert "Cluster web has 1 needs, 1 of them satisfied." in said
+        assert "Cluster web has 1 need, 1 of which misses nothing." in said
+        assert "Of 60 machines for what it asks: 60 serving, 0 coming." in said
         assert "6 Creating, 60 Configured" in said
         assert "of 90 machines that it may hold" in said
 

@@ -31,6 +31,7 @@ from mainstay.shard.answers.when import (
 )
 from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.latency import Kind, Measured, Step
+from mainstay.shard.restrictions import Stance
 
 WEB: Final = ClusterId("web")
 LIKE_IT: Final = Kind("cloud", "m5.2xlarge")
@@ -199,6 +200,44 @@ class TestHolds:
         controls = (paused(kind=ControlKind.ACTION_LIMIT, value=3.0),)
 
         assert expected(planned([a_machine()], a_need()), controls=controls).when is When.ABOUT
+
+    @pytest.mark.parametrize(
+        ("stance", "says"),
+        [
+            (Stance.PAUSE, "this shard is paused by its configuration (actuation_paused)"),
+            (Stance.SHADOW, "only tells what it would do by its configuration (dry_run)"),
+        ],
+    )
+    def test_what_the_configuration_holds_back_never_comes_by_itself(
+        self, stance: Stance, says: str
+    ) -> None:
+        told = expected(planned([a_machine()], a_need()), stance=stance, controls=(paused(),))
+
+        assert (told.when, len(told.because)) == (When.NEVER, 1)
+        assert says in told.because[0]
+
+    @pytest.mark.parametrize("state", [State.IDLE, State.CREATING])
+    def test_a_machine_joins_through_no_provider_that_refuses_the_shard(self, state: State) -> None:
+        need = a_need()
+        machine = a_machine() if state is State.IDLE else on_its_way(need)
+        told = expected(planned([machine], need), stopped={"cloud": "too old"})
+
+        assert told.when is When.NEVER
+        assert told.because[0].endswith("until the shard is started again: too old")
+
+    def test_what_a_provider_is_busy_with_goes_on_although_it_refuses_the_shard(self) -> None:
+        need = a_need()
+        joining = replace(on_its_way(need, State.CONFIGURING), cluster=WEB)
+        plan = planned([joining], need)
+
+        assert expected(plan, stopped={"cloud": "too old"}).when is When.ABOUT
+
+    def test_what_only_such_a_provider_has_is_not_waited_for(self) -> None:
+        plan = planned(
+            [a_machine(State.SPECULATIVE)], a_need(), barred=Barred(sources=frozenset({"cloud"}))
+        )
+
+        assert expected(plan, stopped={"cloud": "too old"}).when is When.NEVER
 
     def test_what_is_begun_goes_on_while_a_shard_is_paused(self) -> None:
         need = a_need()

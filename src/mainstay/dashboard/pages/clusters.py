@@ -7,7 +7,7 @@ from mainstay.dashboard.asking import Asking, refusal
 from mainstay.dashboard.draw import states_bar
 from mainstay.dashboard.html import EMPTY, Child, Html, address, link, together
 from mainstay.dashboard.page import Page, Seen
-from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows
+from mainstay.dashboard.pages.rows import ACTION_COLUMNS, action_rows, held_by_text, standing_of
 from mainstay.dashboard.paging import merged_by_key, pager
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, sentences, table
 from mainstay.dashboard.told import Told
@@ -28,6 +28,7 @@ async def clusters(asking: Asking, seen: Seen) -> Page:
     rows = [
         (link(row.cluster, address("clusters", row.cluster)), shard, _connected(row),
          number(row.needs), link(number(row.unmet), address("needs", cluster=row.cluster, unmet=1)),
+         number(row.progress.serving), number(row.progress.coming), _held(row),
          link(number(sum(row.machines.values())), address("machines", cluster=row.cluster)),
          dollars(row.spend_per_hour), number(row.quota) if row.limited else "any number",
          moment(row.since_s, seen.now_s), ages[shard])
@@ -35,6 +36,7 @@ async def clusters(asking: Asking, seen: Seen) -> Page:
     ]  # fmt: skip
     columns = (
         "Cluster", "Shard", "Session", Column("Needs", True), Column("Short", True),
+        Column("Serving", True), Column("Coming", True), "Held back",
         Column("Machines", True), Column("$/hour", True), Column("May hold", True),
         "Connected", "Age",
     )  # fmt: skip
@@ -42,6 +44,10 @@ async def clusters(asking: Asking, seen: Seen) -> Page:
     onward = pager("clusters", seen.query, paged.after)
     live = {"clusters": together(made, onward)}
     return Page(title="Clusters", section="/clusters", fixed=EMPTY, live=live)
+
+
+def _held(row: v.ClusterRow) -> Child:
+    return mark(held_by_text(row.progress), "warn") if row.progress.held_back else ""
 
 
 def _name(row: v.ClusterRow) -> str:
@@ -82,7 +88,8 @@ async def cluster(asking: Asking, seen: Seen) -> Page:
             card("Needs", link(number(row.needs), address("needs", cluster=name)),
                  f"{number(row.unmet)} short", warns=row.unmet > 0),
             card("Machines", link(number(sum(row.machines.values())),
-                                  address("machines", cluster=name))),
+                                  address("machines", cluster=name)),
+                 standing_of(row.progress), warns=row.progress.held_back > 0),
             card("Spend per hour", dollars(row.spend_per_hour)),
             card("May hold", number(row.quota) if row.limited else "any number"),
         ))  # fmt: skip

@@ -6,8 +6,18 @@ from typing import Final
 from mainstay.dashboard.asking import Asking
 from mainstay.dashboard.html import EMPTY, Child, Html, h
 from mainstay.dashboard.page import Page, Seen
-from mainstay.dashboard.pages.rows import held_by, not_acting
-from mainstay.dashboard.parts import Choice, Column, field, mark, order, section, select, table
+from mainstay.dashboard.pages.rows import held_by, not_acting, stopped_providers
+from mainstay.dashboard.parts import (
+    Choice,
+    Column,
+    check,
+    field,
+    mark,
+    order,
+    section,
+    select,
+    table,
+)
 from mainstay.dashboard.words import moment
 from mainstay.model import views as v
 
@@ -34,7 +44,13 @@ async def controls(asking: Asking, seen: Seen) -> Page:
     resting = [
         (each.source, not_acting(each.value, held)) for each in summaries if each.value is not None
     ]
+    stopped = [
+        h("li", h("b", each.source), f" does not act through {row.name}: ", row.why)
+        for each in summaries if each.value is not None
+        for row in stopped_providers(each.value)
+    ]  # fmt: skip
     fixed = [h("li", h("b", shard), " does not act: ", why) for shard, why in resting if why]
+    fixed += stopped
     return Page(
         title="Controls",
         section="/controls",
@@ -51,10 +67,13 @@ def _row(shard: str, row: v.ControlRow, seen: Seen) -> list[Child]:
     cells: list[Child] = [
         mark(row.kind.replace("_", " "), "warn"), shard, whom,
         f"{row.value:g}" if row.value else "", row.reason, row.by,
-        moment(row.set_at_s, seen.now_s), moment(row.expires_at_s, seen.now_s),
     ]  # fmt: skip
+    if row.fixed:
+        cells += ["its start", "with another configuration and a restart"]
+    else:
+        cells += [moment(row.set_at_s, seen.now_s), moment(row.expires_at_s, seen.now_s)]
     if seen.may_change:
-        cells.append(_lift(shard, row, seen))
+        cells.append("" if row.fixed else _lift(shard, row, seen))
     return cells
 
 
@@ -74,6 +93,7 @@ def _form(asking: Asking, seen: Seen) -> Html:
         select("kind", "What", KINDS),
         select("shard", "Shard", [Choice(name, name) for name in asking.names]),
         field("cluster", "Only for this cluster (empty: the whole shard)"),
+        check("unknown", "Even if the shard knows no such cluster yet", checked=False),
         field("value", "Value (of limits)", inputmode="decimal"),
         field("reason", "Reason", required=True, maxlength=500),
         field("minutes", "For how many minutes", "30", type="number", min=1, max=43_200,

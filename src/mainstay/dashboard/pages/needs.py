@@ -7,7 +7,7 @@ from mainstay.dashboard.data import data_of, ways
 from mainstay.dashboard.html import Child, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.reasons import explained_parts, funnel
-from mainstay.dashboard.pages.rows import explain_link
+from mainstay.dashboard.pages.rows import explain_link, held_by_text, standing_of
 from mainstay.dashboard.paging import ASKED, merged, pager
 from mainstay.dashboard.parts import (
     Choice,
@@ -27,6 +27,7 @@ from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN, is_priority
 from mainstay.model.errors import Rejected
+from mainstay.model.progress import Progress
 
 COLUMNS: Final = (
     "Need", "Cluster", Column("Priority", True), "Asks for", "Missing", "Why",
@@ -117,7 +118,7 @@ def _place(row: v.NeedRow) -> int:
 
 def _row(shard: str, row: v.NeedRow) -> list[Child]:
     name = "/".join(filter(None, (short(row.fingerprint), row.group)))
-    why: Child = mark(row.reason, "bad") if row.reason else mark("satisfied", "good")
+    why: Child = mark(row.reason, "bad") if row.reason else _met(row.progress)
     asks = [amounts(row.asked), row.asks_for and h("small", row.asks_for)]
     return [
         [name, h("small", explain_link(shard, row))],
@@ -125,6 +126,15 @@ def _row(shard: str, row: v.NeedRow) -> list[Child]:
         amounts(row.missing), [why, " parked" if row.parked else None],
         number(row.age) if row.age else "", number(row.machines), shard,
     ]  # fmt: skip
+
+
+def _met(progress: Progress) -> Html:
+    """It misses nothing; whether it is served by now is another question."""
+    if progress.held_back:
+        return mark(held_by_text(progress), "warn")
+    if progress.coming:
+        return mark(standing_of(progress), "warn")
+    return mark("satisfied", "good")
 
 
 async def explained(asking: Asking, seen: Seen) -> Page:

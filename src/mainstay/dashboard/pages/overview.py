@@ -11,7 +11,14 @@ from mainstay.dashboard.draw_lines import history_part
 from mainstay.dashboard.html import EMPTY, Child, Html, address, h, link
 from mainstay.dashboard.page import Page, Seen
 from mainstay.dashboard.pages.money import BY, NANO, by_name, money_bar, sums
-from mainstay.dashboard.pages.rows import ACTION_COLUMNS, Held, action_rows, held_by, not_acting
+from mainstay.dashboard.pages.rows import (
+    ACTION_COLUMNS,
+    Held,
+    action_rows,
+    held_by,
+    not_acting,
+    stopped_providers,
+)
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, table
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import amounts, dollars, number, of_old, plural, short
@@ -53,18 +60,25 @@ def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], he
     slots = machines[str(State.SPECULATIVE)]
     real = sum(machines.values()) - slots
     needs, unmet = sum(s.needs for s in summaries), sum(s.unmet for s in summaries)
+    held_back = sum(s.progress.held_back for s in summaries)
     metered = sums(s.money for s in summaries)
     spend, idle = metered["spend_per_hour"] / NANO, metered["idle_per_hour"] / NANO
     controls = sum(s.controls for s in summaries)
     stances = [(s.stamp.shard, not_acting(s, held)) for s in summaries]
     resting = [f"{shard}: {why}" for shard, why in stances if why]
+    resting += [
+        f"{s.stamp.shard}: not through {row.name}"
+        for s in summaries
+        for row in stopped_providers(s)
+    ]
     silent = sum(each.is_stale for each in told)
     return cards(
         card("Machines", link(number(real), "/machines"),
              f"and {number(slots)} quota slots{_of_old(told)}", warns=silent > 0),
         card("Serving", number(machines[str(State.CONFIGURED)]), "in state Configured"),
         card("Spending", dollars(spend), f"per hour, {dollars(idle)} idle{_of_old_money(told)}"),
-        card("Needs", link(number(needs), "/needs"), f"{number(needs - unmet)} satisfied"),
+        card("Needs", link(number(needs), "/needs"),
+             f"{number(needs - unmet)} miss nothing{_of_held(held_back)}", warns=held_back > 0),
         card("Short", link(number(unmet), "/needs?unmet=1"), "miss something",
              warns=unmet > 0),
         card("Shards", link(number(len(told)), "/shards"),
@@ -72,6 +86,11 @@ def _figures(summaries: Sequence[v.Summary], told: Sequence[Told[v.Summary]], he
         card("Controls", link(number(controls), "/controls"),
              "; ".join(resting) or "all shards act", warns=bool(resting)),
     )  # fmt: skip
+
+
+def _of_held(machines: int) -> str:
+    """What is planned is not begun with."""
+    return f", {plural(machines, 'machine')} held back" if machines else ""
 
 
 def _of_old(told: Sequence[Told[v.Summary]]) -> str:

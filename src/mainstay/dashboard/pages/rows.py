@@ -8,6 +8,7 @@ from mainstay.dashboard.parts import Column, mark
 from mainstay.dashboard.told import Told
 from mainstay.dashboard.words import dollars, exact_moment, number, short
 from mainstay.model import views as v
+from mainstay.model.progress import Progress
 
 ACTION_COLUMNS: Final = (
     "Action", "When (UTC)", "Machine", "Cluster", "Need", "Result", "Why",
@@ -16,6 +17,9 @@ ACTION_COLUMNS: Final = (
 
 STANCES: Final = frozenset({"pause", "shadow"})
 """Controls under which nothing is done."""
+
+FENCED: Final = "fenced"
+"""As a provider's health: it refuses the shard."""
 
 _KINDS: Final = {"executed": "good", "capped": "warn", "suppressed": "warn", "deferred": "warn"}
 
@@ -73,14 +77,34 @@ def not_acting(summary: v.Summary, held: Held) -> str:
     if summary.not_acting:
         return summary.not_acting
     rows = held.get(summary.stamp.shard, ())
-    found = [row.kind for row in rows if not row.cluster and row.kind in STANCES]
-    return found[0] if found else ""
+    found = [row for row in rows if not row.cluster and row.kind in STANCES]
+    if not found:
+        return ""
+    return f"{found[0].kind} by its configuration" if found[0].fixed else found[0].kind
+
+
+def stopped_providers(summary: v.Summary) -> list[v.ProviderRow]:
+    """Those through which a shard does nothing until it is started again."""
+    return [row for row in summary.providers if row.health == FENCED]
+
+
+def standing_of(progress: Progress) -> str:
+    """How far the machines are that a plan gives to needs, in one line."""
+    held = f", {held_by_text(progress)}" if progress.held_back else ""
+    return f"{number(progress.serving)} serving, {number(progress.coming)} coming{held}"
+
+
+def held_by_text(progress: Progress) -> str:
+    """So many with which nothing is begun, and why."""
+    return f"{number(progress.held_back)} held back ({', '.join(progress.held_by)})"
 
 
 def standing(summary: v.Summary, held: Held) -> Html:
     """Whether it acts."""
     if why := not_acting(summary, held):
         return mark(why, "warn")
+    if stopped := stopped_providers(summary):
+        return mark(f"acts, but not through {', '.join(row.name for row in stopped)}", "warn")
     return mark("acts, held back" if held.get(summary.stamp.shard) else "acts", "good")
 
 

@@ -12,8 +12,11 @@ from mainstay.engine.lookup import told_at
 from mainstay.engine.plan import Plan
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import ClusterId
+from mainstay.model.progress import NO_MACHINES
 from mainstay.model.state import State
 from mainstay.model.views import ClusterRow
+from mainstay.shard.answers.holds import UNRESTRAINED, Restraints
+from mainstay.shard.answers.progress import Advance
 from mainstay.shard.facts import SessionFacts
 
 NOBODY: Final = -1
@@ -67,7 +70,10 @@ class _Connection(TypedDict):
 
 
 def cluster_rows(
-    plan: Plan | None, sessions: Sequence[SessionFacts], held_rollups: Mapping[ClusterId, int]
+    plan: Plan | None,
+    sessions: Sequence[SessionFacts],
+    held_rollups: Mapping[ClusterId, int],
+    restraints: Restraints = UNRESTRAINED,
 ) -> tuple[ClusterRow, ...]:
     """Every cluster that is connected or has machines or needs here, by name."""
     connected = {session.cluster: session for session in sessions}
@@ -79,6 +85,7 @@ def cluster_rows(
     needs = Counter(need.cluster for need in plan.needs)
     unmet = Counter(plan.needs[place].cluster for place in told)
     quota = plan.demand.quota.machines
+    advance = Advance(plan, restraints).by_cluster()
     names = {*connected, *held_rollups, *held.machines, *needs, *plan.demand.heard}
     return tuple(
         ClusterRow(
@@ -90,9 +97,17 @@ def cluster_rows(
             spend_per_hour=held.spend_per_hour.get(name, 0.0),
             quota=quota.get(name, 0),
             limited=name in quota,
+            progress=advance.get(name, NO_MACHINES),
         )
         for name in sorted(names)
     )
+
+
+def clusters_of(plan: Plan) -> set[ClusterId]:
+    """Those that have told their demand, or have machines or needs."""
+    snapshot = plan.snapshot
+    meant = {each.cluster for each in snapshot.assignments.values if each.cluster}
+    return {*plan.demand.heard, *snapshot.clusters[1:], *meant, *plan.walk.asked.clusters}
 
 
 def _row(

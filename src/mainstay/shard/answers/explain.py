@@ -15,6 +15,7 @@ from mainstay.model.need import Need
 from mainstay.model.questions import About, Expected, Explanation, Question
 from mainstay.model.resources import from_units
 from mainstay.model.views import Stamp
+from mainstay.shard.answers.progress import Advance
 from mainstay.shard.answers.sentences import (
     cluster_sentences,
     machine_sentences,
@@ -87,7 +88,8 @@ def _cluster(plan: Plan, question: Question, given: Given) -> Told:
     first = next(short, None)
     more = () if first is None else (f"The first that is short: {ref_text(first.ref)}.",)
     expected = cluster_expected(plan, told.cluster, given.outlook)
-    return Told(told.cluster, (*cluster_sentences(told), *more), told, expected)
+    progress = Advance(plan, given.outlook).of_cluster(told.cluster)
+    return Told(told.cluster, (*cluster_sentences(told, progress), *more), told, expected)
 
 
 def _need(plan: Plan, question: Question, given: Given) -> Told:

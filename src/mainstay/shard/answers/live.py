@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.action import ActionKind
@@ -12,14 +12,15 @@ from mainstay.model.machine import Machine
 from mainstay.model.state import State
 from mainstay.runtime.clock import Clock
 from mainstay.runtime.patience import Patience
+from mainstay.shard.answers.holds import Restraints, stopped_text
 from mainstay.shard.answers.money import MoneyFacts, facts_of
-from mainstay.shard.answers.view import Activity
+from mainstay.shard.answers.ports import Activity
 from mainstay.shard.answers.when import Outlook
 from mainstay.shard.controls import Control, ControlKind, Controls
 from mainstay.shard.demand import DemandBook
 from mainstay.shard.events import Event
 from mainstay.shard.executor import Executor
-from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
+from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.breaker import Breakers
@@ -30,6 +31,7 @@ from mainstay.shard.money.metering import Money
 from mainstay.shard.orders import Told
 from mainstay.shard.outcomes import Outcome
 from mainstay.shard.reconcile import Reconciler
+from mainstay.shard.restrictions import Stance
 from mainstay.shard.sessions import Sessions
 from mainstay.shard.shard import Shard
 from mainstay.shard.steady import SteadyClock
@@ -44,7 +46,7 @@ clusters, types and classes cost something.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveShard:
-    """Implements `mainstay.shard.answers.view.Live`."""
+    """Implements `mainstay.shard.answers.ports.Live`."""
 
     shard_id: str
     epoch: int
@@ -67,6 +69,9 @@ class LiveShard:
     cycle_s: float
     """From one tick to the next."""
 
+    stance: Stance
+    """How far the configuration lets it go."""
+
     _told_money: list[tuple[Published | None, MoneyFacts]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -86,8 +91,14 @@ class LiveShard:
         return self.sessions_.connected()
 
     def providers(self) -> Sequence[ProviderFacts]:
-        """Its providers."""
-        return self.reconciler.heard.facts()
+        """Its providers; one that refuses this shard may answer lists as ever."""
+        stopped = self.acting.providers
+        return [
+            replace(each, health=Health.FENCED, why=stopped_text(each.name, stopped[each.name]))
+            if each.name in stopped
+            else each
+            for each in self.reconciler.heard.facts()
+        ]
 
     def controls(self) -> Sequence[Control]:
         """The live controls in force."""
@@ -125,25 +136,36 @@ class LiveShard:
         self._told_money[:] = [(published, told)]
         return told
 
+    def restraints(self) -> Restraints:
+        """All that may hold it back, now."""
+        return Restraints(**self._restraints())
+
     def outlook(self) -> Outlook:
         """What it knows about time, now."""
         now_s = self.clock.elapsed_s()
         measured = self.steps.measured(now_s)
         return Outlook(
-            now_s=self.clock.now_s(),
+            **self._restraints(),
             steady_s=self.steady.now_s(),
-            cycle_s=self.cycle_s,
             measured=replace(measured, samples=with_done(measured.samples, self._joined_at_once())),
-            connected=self.connected(),
-            controls=tuple(self.controls()),
-            not_acting=self.not_acting(),
-            unlisted=self.published.unlisted if self.published else "",
-            backed_off_s=self.backoff.left_s(now_s),
             barred_s={
                 place: max(0.0, until_s - now_s)
                 for place, until_s in self.breakers.open_until_s.items()
             },
         )
+
+    def _restraints(self) -> dict[str, Any]:
+        return {
+            "now_s": self.clock.now_s(),
+            "cycle_s": self.cycle_s,
+            "connected": self.connected(),
+            "stance": self.stance,
+            "controls": tuple(self.controls()),
+            "not_acting": self.not_acting(),
+            "stopped": dict(self.acting.providers),
+            "unlisted": self.published.unlisted if self.published else "",
+            "backed_off_s": self.backoff.left_s(self.clock.elapsed_s()),
+        }
 
     def enough_after(self, seconds: float) -> Callable[[], bool] | None:
         """Says when no more can be tried in so many seconds; 0 is for ever."""

@@ -32,6 +32,8 @@ from mainstay.model.views import (
     ShortfallRow,
 )
 from mainstay.shard import shortfalls
+from mainstay.shard.answers.holds import UNRESTRAINED, Restraints
+from mainstay.shard.answers.progress import Advance
 from mainstay.shard.facts import ProviderFacts
 from mainstay.shard.orders import Disposed, Told
 
@@ -164,7 +166,9 @@ def _machine_rows(plan: Plan, rows: Rows, action_of: Mapping[int, str]) -> Itera
         )
 
 
-def need_rows(plan: Plan, query: NeedQuery) -> tuple[int, tuple[NeedRow, ...]]:
+def need_rows(
+    plan: Plan, query: NeedQuery, restraints: Restraints = UNRESTRAINED
+) -> tuple[int, tuple[NeedRow, ...]]:
     """How many needs are meant, and a page of them in the order in which they are served."""
     if query.limit < 0:
         raise Rejected(f"limit must not be negative: {query.limit} (0 is none)")
@@ -176,10 +180,10 @@ def need_rows(plan: Plan, query: NeedQuery) -> tuple[int, tuple[NeedRow, ...]]:
         and (not query.unmet or place in told)
         and (not query.reason or (place in told and told[place].reason.value == query.reason))
     ]
-    machines = claims(plan)
+    advance = Advance(plan, restraints)
     behind = places[bisect_left(places, query.after) :] if query.after > 0 else places
     shown = behind[: query.limit] if query.limit else behind
-    rows = (_need_row(plan, place, told.get(place), machines) for place in shown)
+    rows = (_need_row(plan, place, told.get(place), advance) for place in shown)
     return len(places), tuple(rows)
 
 
@@ -200,8 +204,8 @@ def claims(plan: Plan) -> list[int]:
     return counted
 
 
-def _need_row(plan: Plan, place: int, told: Unsatisfied | None, machines: Sequence[int]) -> NeedRow:
-    need = plan.needs[place]
+def _need_row(plan: Plan, place: int, told: Unsatisfied | None, advance: Advance) -> NeedRow:
+    need, progress = plan.needs[place], advance.of_need(place)
     fingerprint = need.profile.fingerprint
     return NeedRow(
         cluster=need.cluster,
@@ -212,12 +216,13 @@ def _need_row(plan: Plan, place: int, told: Unsatisfied | None, machines: Sequen
         missing={} if told is None else quantities(told.unresolved or told.deficit),
         reason="" if told is None else told.reason.value,
         age=0 if told is None else plan.shortfall_ages.get(fingerprint, 0),
-        machines=machines[place],
+        machines=progress.machines,
         parked=told is not None and told.parked,
         domain="" if told is None else "/".join(told.domain or ()),
         asks_for=asks_for(need.profile),
         min_unit=quantities(need.min_unit),
         place=place + 1,
+        progress=progress,
     )
 
 

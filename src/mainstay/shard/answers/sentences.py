@@ -7,6 +7,7 @@ from mainstay.engine import certificate as c
 from mainstay.engine.explain import ClusterReport, MachineReport, Standing
 from mainstay.engine.plan import Unmet
 from mainstay.model.assignment import NeedRef
+from mainstay.model.progress import Progress
 from mainstay.model.resources import Units
 from mainstay.shard.answers.rows import asks_for, quantities, requirement_text
 
@@ -20,8 +21,8 @@ REASONS: Final[Mapping[str, str]] = {
     "waiting": "machines are being drained for it, and then it has all it asks for",
     "impossible": "no domain could ever hold it, whoever left",
     "quota": "the quota leaves no room for what would fit",
-    "barred": "what would fit must not be bought now: its provider does not answer, or too much"
-    " failed there",
+    "barred": "what would fit must not be bought now: its provider does not answer or refuses this"
+    " shard, or too much failed there",
     "topology": "no single domain, or no allowed spread, has room for it",
     "no supply": "no machine that could serve it exists that it does not have",
     "preemption exhausted": "everything it may take from less important needs is not enough",
@@ -56,8 +57,8 @@ STANDINGS: Final[Mapping[Standing, str]] = {
     Standing.HELD: "Nobody needs it; it is kept for a while and then given back.",
     Standing.KEPT: "Nobody needs it; machines of its capacity type are never given back.",
     Standing.DELETED: "Nobody has needed it for long enough: it is given back.",
-    Standing.BARRED: "It must not be acquired now: its provider does not answer, too much failed"
-    " where it is, or its host will be taken back.",
+    Standing.BARRED: "It must not be acquired now: its provider does not answer or refuses this"
+    " shard, too much failed where it is, or its host will be taken back.",
     Standing.SLOT: "It is a quota slot that nobody asks for.",
     Standing.IN_FLIGHT: "Its provider is at work on it, for nobody who asks now.",
     Standing.FAILED: "It has failed and stays so until somebody retires it: `mainstay retire`.",
@@ -94,7 +95,7 @@ def _need_sentences(told: c.NeedCertificate) -> Iterator[str]:
         groups = (f"{group.count} {how.value}" for how, group in told.serving.items())
         yield f"What counts for it: {', '.join(groups)}."
     if told.verdict is None:
-        yield "It has all it asks for."
+        yield _served(told)
         return
     why = REASONS.get(told.verdict.value, told.verdict.value)
     if not told.missing:
@@ -106,6 +107,16 @@ def _need_sentences(told: c.NeedCertificate) -> Iterator[str]:
     if told.nearest is not None:
         yield _nearest(told, told.nearest)
     yield from _changes(told)
+
+
+def _served(told: c.NeedCertificate) -> str:
+    """What a need that misses nothing has by now: a plan is not yet a machine that serves."""
+    counts = {how: group.count for how, group in told.serving.items()}
+    machines, serving = sum(counts.values()), counts.get(c.How.CONFIGURED, 0)
+    if serving == machines:
+        return "It has all it asks for."
+    of = "its machine serves" if machines == 1 else f"its {machines:,} machines serve"
+    return f"It misses nothing, and {serving:,} of {of} it yet."
 
 
 def _blocker(told: c.NeedCertificate) -> Iterator[str]:
@@ -232,15 +243,18 @@ def _machine_sentences(told: MachineReport) -> Iterator[str]:
         yield f"It is number {near.place + 1} of {near.of} that its cluster keeps{worse}."
 
 
-def cluster_sentences(told: ClusterReport) -> tuple[str, ...]:
-    """What it asks, holds and may hold."""
-    return tuple(_cluster_sentences(told))
+def cluster_sentences(told: ClusterReport, progress: Progress) -> tuple[str, ...]:
+    """What it asks, has of it by now, holds and may hold."""
+    return tuple(_cluster_sentences(told, progress))
 
 
-def _cluster_sentences(told: ClusterReport) -> Iterator[str]:
+def _cluster_sentences(told: ClusterReport, progress: Progress) -> Iterator[str]:
     needs = sum(told.needs.values())
-    satisfied = told.needs.get(None, 0)
-    yield f"Cluster {told.cluster} has {needs} needs, {satisfied} of them satisfied."
+    whole = told.needs.get(None, 0)
+    of = "1 need" if needs == 1 else f"{needs:,} needs"
+    yield f"Cluster {told.cluster} has {of}, {whole:,} of which miss{'es' * (whole == 1)} nothing."
+    if progress.machines:
+        yield _progress_text(progress)
     if not told.heard:
         yield "It has not told its demand since the shard started: its machines are left alone."
     for verdict, count in told.needs.items():
@@ -257,3 +271,12 @@ def _cluster_sentences(told: ClusterReport) -> Iterator[str]:
         yield f"It uses {quota.now:,} machines and may hold any number."
     else:
         yield f"It uses {quota.now:,} of {quota.held:,} machines that it may hold."
+
+
+def _progress_text(progress: Progress) -> str:
+    """What a cluster has by now of the machines that are meant for it."""
+    of = "1 machine" if progress.machines == 1 else f"{progress.machines:,} machines"
+    parts = [f"{progress.serving:,} serving", f"{progress.coming:,} coming"]
+    if progress.held_back:
+        parts.append(f"{progress.held_back:,} held back ({', '.join(progress.held_by)})")
+    return f"Of {of} for what it asks: {', '.join(parts)}."

@@ -4,17 +4,14 @@ Answers are about the last published plan, which nobody changes: they run beside
 never hold up a cycle. Only `ShardControls` touches the shard itself.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Final
 
-from mainstay.engine.doings import doings
 from mainstay.engine.plan import Plan
-from mainstay.model.action import ActionKind
-from mainstay.model.errors import Rejected, Unavailable
+from mainstay.model.errors import Rejected, Unavailable, Unknown
 from mainstay.model.group_views import GroupQuery, GroupRows
-from mainstay.model.ids import ClusterId, MachineId, parse_cluster_id, parse_machine_id
-from mainstay.model.machine import Machine
+from mainstay.model.ids import ClusterId, parse_cluster_id, parse_machine_id
 from mainstay.model.money_views import MoneyQuery, MoneyRows
 from mainstay.model.questions import (
     About,
@@ -28,7 +25,6 @@ from mainstay.model.questions import (
     WhatIfAnswer,
     WhatIfQuery,
 )
-from mainstay.model.state import State
 from mainstay.model.views import (
     ActionQuery,
     ActionRows,
@@ -51,12 +47,13 @@ from mainstay.model.views import (
 )
 from mainstay.runtime.aside import Aside
 from mainstay.shard import shortfalls
-from mainstay.shard.answers.clusters import cluster_rows
+from mainstay.shard.answers.clusters import cluster_rows, clusters_of
 from mainstay.shard.answers.explain import Given, explain
 from mainstay.shard.answers.groups import group_rows
 from mainstay.shard.answers.in_time import InTime
 from mainstay.shard.answers.inspect import inspect
-from mainstay.shard.answers.money import MoneyFacts, money_rows, whole
+from mainstay.shard.answers.money import money_rows
+from mainstay.shard.answers.ports import Facts, Live
 from mainstay.shard.answers.rows import (
     action_rows,
     first,
@@ -66,101 +63,21 @@ from mainstay.shard.answers.rows import (
     provider_row,
     selected,
     shortfall_row,
-    spend_by_state,
 )
+from mainstay.shard.answers.summary import control_row, control_rows, stamp_of, summed_up
 from mainstay.shard.answers.whatif import what_if
-from mainstay.shard.answers.when import Outlook
-from mainstay.shard.controls import Control, ControlKind
-from mainstay.shard.facts import ProviderFacts, Published, SessionFacts
-from mainstay.shard.orders import Told
+from mainstay.shard.controls import ControlKind
 
 DEADLINE_S: Final = 20.0
 """How long a question may take that needs further decisions."""
+
+NAMED_MAX: Final = 10
+"""So many clusters are named where one is meant that there is not."""
 
 NOT_TRIED: Final = "Which change would help was not found out in time."
 
 AT_ONCE_MAX: Final = 2
 """So many of those run at a time; the others wait."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """How busy a shard is."""
-
-    queued: int = 0
-    in_flight: int = 0
-    actions_per_minute: float = 0.0
-    """Executed within the last minute."""
-
-
-class Facts(Protocol):
-    """A shard as its readers see it. Every value is frozen; nothing waits."""
-
-    @property
-    def shard_id(self) -> str:
-        """Its name."""
-
-    @property
-    def epoch(self) -> int:
-        """Which of its lives this is."""
-
-    @property
-    def published(self) -> Published | None:
-        """What the last cycle left; None before the first."""
-
-    def sessions(self) -> Sequence[SessionFacts]:
-        """The connected clusters."""
-
-    def providers(self) -> Sequence[ProviderFacts]:
-        """Its providers."""
-
-    def controls(self) -> Sequence[Control]:
-        """The live controls in force."""
-
-    def recent(self) -> Sequence[Told]:
-        """What became of the last orders and when, the newest last."""
-
-    def held_rollups(self) -> Mapping[ClusterId, int]:
-        """Roll-ups in a row that were not believed, by cluster."""
-
-    def not_acting(self) -> str:
-        """Why it does not act; empty when it does."""
-
-    def activity(self) -> Activity:
-        """How busy it is."""
-
-    def money(self) -> MoneyFacts:
-        """What it costs and has cost."""
-
-    def outlook(self) -> Outlook:
-        """What it knows about time."""
-
-    def enough_after(self, seconds: float) -> Callable[[], bool] | None:
-        """Says when so many seconds have passed; None where nobody counts them."""
-
-
-class Live(Facts, Protocol):
-    """A shard that can also be told something."""
-
-    async def set_control(
-        self,
-        kind: ControlKind,
-        *,
-        cluster: ClusterId | None,
-        value: float,
-        reason: str,
-        by: str,
-        lasts_s: float,
-    ) -> Control:
-        """Hold something back; kept when this returns."""
-
-    async def lift_control(
-        self, kind: ControlKind, *, cluster: ClusterId | None, reason: str, by: str
-    ) -> Control:
-        """Take a control back before its time; kept when this returns."""
-
-    def retire(self, machine: MachineId, *, reason: str, by: str) -> Machine:
-        """Give up the record of a Failed machine; as it was. Rejected in any other state."""
 
 
 class ShardView:
@@ -189,7 +106,8 @@ class ShardView:
         if published is None:
             return NeedRows(stamp=stamp)
         plan = published.plan
-        matched, rows = await self._aside(lambda: need_rows(plan, query))
+        restraints = self._shard.restraints()
+        matched, rows = await self._aside(lambda: need_rows(plan, query, restraints))
         return NeedRows(stamp=stamp, matched=matched, rows=rows)
 
     async def clusters(self, query: ClusterQuery) -> ClusterRows:
@@ -197,7 +115,8 @@ class ShardView:
         shard, stamp = self._shard, self._stamp()
         plan = None if shard.published is None else shard.published.plan
         sessions, held = tuple(shard.sessions()), dict(shard.held_rollups())
-        rows = await self._aside(lambda: cluster_rows(plan, sessions, held))
+        restraints = shard.restraints()
+        rows = await self._aside(lambda: cluster_rows(plan, sessions, held, restraints))
         meant = tuple(row for row in rows if query.cluster in {"", row.cluster})
         behind = tuple(row for row in meant if row.cluster > query.after)
         return ClusterRows(stamp=stamp, matched=len(meant), rows=first(behind, query.limit))
@@ -223,12 +142,12 @@ class ShardView:
 
     async def controls(self, query: ControlQuery) -> ControlRows:  # noqa: ARG002
         """What restricts it."""
-        rows = tuple(map(control_row, self._shard.controls()))
+        rows = control_rows(self._shard.restraints(), self._shard.controls())
         return ControlRows(stamp=self._stamp(), rows=rows)
 
     async def summary(self, query: SummaryQuery) -> Summary:  # noqa: ARG002
         """All of it in a few numbers."""
-        return await self._aside(self._summed_up())
+        return await self._aside(summed_up(self._shard, self._stamp()))
 
     async def money(self, query: MoneyQuery) -> MoneyRows:
         """What it costs and has cost."""
@@ -276,68 +195,6 @@ class ShardView:
             raise Unavailable("the shard has not finished its first cycle")
         return published.plan
 
-    def _summed_up(self) -> Callable[[], Summary]:
-        """The summary, to be worked out beside the loop; what changes is read here and now."""
-        shard, stamp, activity = self._shard, self._stamp(), self._shard.activity()
-        published = shard.published
-        providers = tuple(map(provider_row, sorted(shard.providers(), key=lambda p: p.name)))
-        connected = len(shard.sessions())
-        epoch, not_acting, controls = shard.epoch, shard.not_acting(), len(shard.controls())
-        money = shard.money()
-        held = sum(1 for count in shard.held_rollups().values() if count)
-
-        def summed_up() -> Summary:
-            plan = None if published is None else published.plan
-            return Summary(
-                stamp=stamp,
-                epoch=epoch,
-                not_acting=not_acting,
-                machines={} if plan is None else _named(plan.snapshot.by_state),
-                spend_per_hour={} if plan is None else spend_by_state(plan.snapshot),
-                needs=0 if plan is None else len(plan.needs),
-                unmet=0 if plan is None else len(plan.unsatisfied),
-                parked=0 if plan is None else sum(told.parked for told in plan.unsatisfied),
-                clusters=0 if plan is None else len({need.cluster for need in plan.needs}),
-                connected=connected,
-                seconds={} if published is None else dict(published.seconds),
-                planned={} if plan is None else _named(doings(plan).counts()),
-                queued=activity.queued,
-                in_flight=activity.in_flight,
-                actions_per_minute=activity.actions_per_minute,
-                controls=controls,
-                held_rollups=held,
-                providers=providers,
-                money=whole(money),
-                money_since_s=money.since_s,
-            )
-
-        return summed_up
-
-
-def _named(counts: Mapping[State, int] | Mapping[ActionKind, int]) -> dict[str, int]:
-    return {str(each): count for each, count in counts.items()}
-
-
-def stamp_of(shard: Facts) -> Stamp:
-    """Whose answer it is, and which cycle it is about."""
-    published = shard.published
-    if published is None:
-        return Stamp(shard=shard.shard_id)
-    return Stamp(shard=shard.shard_id, cycle=published.cycle, at_s=published.at_s)
-
-
-def control_row(control: Control) -> ControlRow:
-    """One live control."""
-    return ControlRow(
-        kind=control.kind.value,
-        cluster=control.cluster or "",
-        value=control.value,
-        reason=control.reason,
-        by=control.by,
-        set_at_s=control.set_at_s,
-        expires_at_s=control.expires_at_s,
-    )
-
 
 class ShardControls:
     """`mainstay.model.questions.ShardControlCalls` over a live shard. Runs on its event loop."""
@@ -346,10 +203,13 @@ class ShardControls:
         self._shard = shard
 
     async def set_control(self, request: SetControlRequest) -> ControlRow:
-        """Restrict it."""
+        """Restrict it. A cluster that nothing is known of is Unknown, unless it is meant to be."""
+        kind, cluster = _kind(request.kind), _cluster(request.cluster)
+        if cluster is not None and not request.even_if_unknown:
+            self._check_known(cluster)
         control = await self._shard.set_control(
-            _kind(request.kind),
-            cluster=_cluster(request.cluster),
+            kind,
+            cluster=cluster,
             value=request.value,
             reason=request.reason,
             by=request.by,
@@ -375,6 +235,17 @@ class ShardControls:
         machine = parse_machine_id(request.machine)
         was = self._shard.retire(machine, reason=request.reason, by=request.by)
         return Retired(stamp=stamp_of(self._shard), machine=was.id, last_error=was.last_error)
+
+    def _check_known(self, cluster: ClusterId) -> None:
+        """A name that was mistyped would look like a control and hold nothing back."""
+        published = self._shard.published
+        if published is None:
+            return
+        known = clusters_of(published.plan) | {each.cluster for each in self._shard.sessions()}
+        if cluster not in known:
+            names = ", ".join(sorted(known)[:NAMED_MAX]) or "none"
+            more = f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else ""
+            raise Unknown(f"no cluster {cluster} is known here (known: {names}{more})")
 
 
 def _kind(text: str) -> ControlKind:

@@ -4,9 +4,9 @@ Nothing is promised: what is on its way is told by how long the same step took o
 what has to end first by when that ends, and what does not happen by itself is told as never.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from mainstay.model.ids import ClusterId
 from mainstay.model.questions import Expected, When
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
+from mainstay.shard.answers.holds import Hold, Restraints, on_joining, on_providers, on_shard
 from mainstay.shard.answers.ways import BEGUN, WAYS, Part, Ways, seconds_text
-from mainstay.shard.controls import Control, ControlKind
 from mainstay.shard.latency import Measured, Step
 
 Place = tuple[str, str] | Offer
@@ -29,45 +29,19 @@ Place = tuple[str, str] | Offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(Restraints):
     """What is known about time, at one moment."""
-
-    now_s: float = 0.0
-    """By the wall clock, like the ends of controls."""
 
     steady_s: float = 0.0
     """By the clock that nobody can set, like the times since when machines idle."""
 
-    cycle_s: float = 10.0
-    """From one decision to the next, if nothing wakes the shard."""
-
     measured: Measured = field(default_factory=Measured)
-    connected: frozenset[ClusterId] = frozenset()
-    controls: tuple[Control, ...] = ()
-    not_acting: str = ""
-    """Why the shard does nothing at all."""
-
-    unlisted: str = ""
-    """Why nothing is acquired yet after a start."""
-
-    backed_off_s: Mapping[ClusterId, float] = field(default_factory=dict)
-    """Clusters that are left alone, and for how many seconds more."""
-
     barred_s: Mapping[Place, float] = field(default_factory=dict)
     """Where nothing is bought, and for how many seconds more."""
 
 
 NOTHING_KNOWN: Final = Outlook()
 """Nothing was measured, and nobody is connected."""
-
-
-class Hold(NamedTuple):
-    """Something that has to end first."""
-
-    seconds: float | None
-    """None: it does not end by itself."""
-
-    because: str
 
 
 NOT_BEGUN: Final = frozenset(WAYS) - BEGUN
@@ -85,7 +59,7 @@ def need_expected(plan: Plan, examined: Examined, outlook: Outlook) -> Expected:
     parts = [ways.part(how, rows) for how, rows in examined.serving.items() if how in WAYS]
     if not parts:
         return _now("it has all it asks for")
-    return combined(parts, _holds(told.need.cluster, examined.serving, outlook))
+    return combined(parts, _holds(told.need.cluster, examined.serving, plan, outlook))
 
 
 def _missing(plan: Plan, examined: Examined, outlook: Outlook, ways: Ways) -> Expected:
@@ -95,8 +69,8 @@ def _missing(plan: Plan, examined: Examined, outlook: Outlook, ways: Ways) -> Ex
     if told.verdict is Unmet.IMPOSSIBLE:
         return _never("no domain could hold it, whoever left")
     if len(examined.coming) and examined.coming_is_enough and not told.need.profile.same_keys:
-        part = ways.coming(examined.coming)
-        return combined([part], _holds(told.need.cluster, {How.CREATING: ()}, outlook))
+        part, on_its_way = ways.coming(examined.coming), {How.CREATING: examined.coming}
+        return combined([part], _holds(told.need.cluster, on_its_way, plan, outlook))
     if len(examined.barred):
         return _after_bars(plan.snapshot, examined.barred, outlook)
     if age and plan.policy.is_parked(age):
@@ -113,7 +87,7 @@ def machine_expected(plan: Plan, row: int, outlook: Outlook, how: How) -> Expect
     part = Ways(plan, outlook.measured).part(how, rows)
     owner = plan.owner.item(row)
     cluster = None if owner < 0 else plan.walk.need_at(owner).cluster
-    return combined([part], _holds(cluster, {how: rows}, outlook))
+    return combined([part], _holds(cluster, {how: rows}, plan, outlook))
 
 
 def step_expected(plan: Plan, row: int, outlook: Outlook, step: Step) -> Expected:
@@ -121,8 +95,10 @@ def step_expected(plan: Plan, row: int, outlook: Outlook, step: Step) -> Expecte
     rows: Rows = np.array([row], dtype=np.intp)
     begun = State(plan.snapshot.state.item(row)) in _TRANSIT
     part = Ways(plan, outlook.measured).step(step, rows, begun=begun)
-    held = [] if begun else _holds_of_shard(plan.snapshot.cluster_of(row), outlook)
-    return combined([part], held)
+    if begun:
+        return combined([part], [])
+    held = on_shard(plan.snapshot.cluster_of(row), outlook)
+    return combined([part], held + on_providers(_sources(plan, [rows]), outlook))
 
 
 _TRANSIT: Final = frozenset({State.CREATING, State.CONFIGURING, State.DRAINING, State.DELETING})
@@ -141,7 +117,7 @@ def cluster_expected(plan: Plan, cluster: ClusterId, outlook: Outlook) -> Expect
     parts = [ways.part(how, rows) for how, rows in serving.items() if len(rows)]
     if not parts:
         return _now("all it asks for serves it")
-    return combined(parts, _holds(cluster, serving, outlook))
+    return combined(parts, _holds(cluster, serving, plan, outlook))
 
 
 HOW: Final[Mapping[State, How]] = {
@@ -179,36 +155,23 @@ def combined(parts: Sequence[Part], holds: Sequence[Hold]) -> Expected:
 
 
 def _holds(
-    cluster: ClusterId | None, serving: Mapping[How, Sequence[int] | Rows], outlook: Outlook
+    cluster: ClusterId | None, serving: Mapping[How, Rows], plan: Plan, outlook: Outlook
 ) -> list[Hold]:
     """What has to end before the machines of a cluster can go on."""
     found = []
     if serving.keys() & NOT_BEGUN:
-        found += _holds_of_shard(cluster, outlook)
-    if cluster is None or not serving.keys() & JOINED_BY_CLUSTER:
-        return found
-    if cluster not in outlook.connected:
-        found.append(Hold(None, f"cluster {cluster} is not connected, so no machine can join it"))
-    elif cluster in outlook.backed_off_s:
-        left_s = outlook.backed_off_s[cluster]
-        why = f"cluster {cluster} did not answer and is left alone for {seconds_text(left_s)}"
-        found.append(Hold(left_s, why))
-    return found
+        found += on_shard(cluster, outlook)
+    if cluster is not None and serving.keys() & JOINED_BY_CLUSTER:
+        found += on_joining(cluster, outlook)
+    to_do = [rows for how, rows in serving.items() if how in JOINED_BY_CLUSTER]
+    return found + on_providers(_sources(plan, to_do), outlook)
 
 
-def _holds_of_shard(cluster: ClusterId | None, outlook: Outlook) -> list[Hold]:
-    found = []
-    if outlook.not_acting:
-        found.append(Hold(None, f"this shard does not act: {outlook.not_acting}"))
-    if outlook.unlisted:
-        found.append(Hold(outlook.cycle_s, outlook.unlisted))
-    for control in outlook.controls:
-        stops = control.kind in {ControlKind.PAUSE, ControlKind.SHADOW}
-        if stops and control.cluster in {None, cluster}:
-            left_s = max(0.0, control.expires_at_s - outlook.now_s)
-            why = f"{control.kind} by {control.by} ends in {seconds_text(left_s)}"
-            found.append(Hold(left_s, f"{why} ({control.reason})"))
-    return found
+def _sources(plan: Plan, groups: Iterable[Rows]) -> list[str]:
+    """The providers of these machines."""
+    snapshot = plan.snapshot
+    codes = {int(code) for rows in groups for code in np.unique(snapshot.source[rows])}
+    return sorted(snapshot.sources[code] for code in codes)
 
 
 def bars_expected(plan: Plan, row: int, outlook: Outlook) -> Expected:
@@ -218,7 +181,12 @@ def bars_expected(plan: Plan, row: int, outlook: Outlook) -> Expected:
 
 def _after_bars(snapshot: Snapshot, rows: Rows, outlook: Outlook) -> Expected:
     """When the first of some barred machines may be acquired, as far as bars end by themselves."""
-    ends = [left_s for left_s in _bars_of(snapshot, rows, outlook.barred_s) if left_s is not None]
+    stopped = np.array([name in outlook.stopped for name in snapshot.sources], dtype=np.bool_)
+    others = rows[~stopped[snapshot.source[rows]]]
+    if not len(others):
+        names = sorted({snapshot.sources[code] for code in snapshot.source[rows].tolist()})
+        return _never(*(hold.because for hold in on_providers(names, outlook)))
+    ends = [left_s for left_s in _bars_of(snapshot, others, outlook.barred_s) if left_s is not None]
     if not ends:
         return Expected(
             when=When.UNKNOWN,

@@ -115,7 +115,7 @@ class NeedQuery(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., unmet: _Optional[bool] = ..., limit: _Optional[int] = ..., after: _Optional[int] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., reason: _Optional[str] = ..., least_priority: _Optional[int] = ...) -> None: ...
 
 class NeedRow(_message.Message):
-    __slots__ = ("cluster", "fingerprint", "group", "priority", "asked", "missing", "reason", "age", "machines", "parked", "domain", "asks_for", "min_unit", "place")
+    __slots__ = ("cluster", "fingerprint", "group", "priority", "asked", "missing", "reason", "age", "machines", "parked", "domain", "asks_for", "min_unit", "place", "progress")
     class AskedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class NeedRow(_message.Message):
     ASKS_FOR_FIELD_NUMBER: _ClassVar[int]
     MIN_UNIT_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     fingerprint: str
     group: str
@@ -165,7 +166,20 @@ class NeedRow(_message.Message):
     asks_for: str
     min_unit: _containers.ScalarMap[str, str]
     place: int
-    def __init__(self, cluster: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., priority: _Optional[int] = ..., asked: _Optional[_Mapping[str, str]] = ..., missing: _Optional[_Mapping[str, str]] = ..., reason: _Optional[str] = ..., age: _Optional[int] = ..., machines: _Optional[int] = ..., parked: _Optional[bool] = ..., domain: _Optional[str] = ..., asks_for: _Optional[str] = ..., min_unit: _Optional[_Mapping[str, str]] = ..., place: _Optional[int] = ...) -> None: ...
+    progress: Progress
+    def __init__(self, cluster: _Optional[str] = ..., fingerprint: _Optional[str] = ..., group: _Optional[str] = ..., priority: _Optional[int] = ..., asked: _Optional[_Mapping[str, str]] = ..., missing: _Optional[_Mapping[str, str]] = ..., reason: _Optional[str] = ..., age: _Optional[int] = ..., machines: _Optional[int] = ..., parked: _Optional[bool] = ..., domain: _Optional[str] = ..., asks_for: _Optional[str] = ..., min_unit: _Optional[_Mapping[str, str]] = ..., place: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("serving", "coming", "held_back", "held_by")
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    COMING_FIELD_NUMBER: _ClassVar[int]
+    HELD_BACK_FIELD_NUMBER: _ClassVar[int]
+    HELD_BY_FIELD_NUMBER: _ClassVar[int]
+    serving: int
+    coming: int
+    held_back: int
+    held_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, serving: _Optional[int] = ..., coming: _Optional[int] = ..., held_back: _Optional[int] = ..., held_by: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NeedRows(_message.Message):
     __slots__ = ("stamp", "matched", "rows")
@@ -188,7 +202,7 @@ class ClusterQuery(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ...) -> None: ...
 
 class ClusterRow(_message.Message):
-    __slots__ = ("cluster", "connected", "heard", "since_s", "protocol_version", "needs", "unmet", "machines", "spend_per_hour", "held_rollups", "waiting_frames", "quota", "limited")
+    __slots__ = ("cluster", "connected", "heard", "since_s", "protocol_version", "needs", "unmet", "machines", "spend_per_hour", "held_rollups", "waiting_frames", "quota", "limited", "progress")
     class MachinesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +223,7 @@ class ClusterRow(_message.Message):
     WAITING_FRAMES_FIELD_NUMBER: _ClassVar[int]
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     LIMITED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     connected: bool
     heard: bool
@@ -222,7 +237,8 @@ class ClusterRow(_message.Message):
     waiting_frames: int
     quota: int
     limited: bool
-    def __init__(self, cluster: _Optional[str] = ..., connected: _Optional[bool] = ..., heard: _Optional[bool] = ..., since_s: _Optional[float] = ..., protocol_version: _Optional[str] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[float] = ..., held_rollups: _Optional[int] = ..., waiting_frames: _Optional[int] = ..., quota: _Optional[int] = ..., limited: _Optional[bool] = ...) -> None: ...
+    progress: Progress
+    def __init__(self, cluster: _Optional[str] = ..., connected: _Optional[bool] = ..., heard: _Optional[bool] = ..., since_s: _Optional[float] = ..., protocol_version: _Optional[str] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[float] = ..., held_rollups: _Optional[int] = ..., waiting_frames: _Optional[int] = ..., quota: _Optional[int] = ..., limited: _Optional[bool] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class ClusterRows(_message.Message):
     __slots__ = ("stamp", "rows", "matched")
@@ -386,7 +402,7 @@ class ControlQuery(_message.Message):
     def __init__(self) -> None: ...
 
 class ControlRow(_message.Message):
-    __slots__ = ("kind", "cluster", "value", "reason", "by", "set_at_s", "expires_at_s")
+    __slots__ = ("kind", "cluster", "value", "reason", "by", "set_at_s", "expires_at_s", "fixed")
     KIND_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -394,6 +410,7 @@ class ControlRow(_message.Message):
     BY_FIELD_NUMBER: _ClassVar[int]
     SET_AT_S_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_S_FIELD_NUMBER: _ClassVar[int]
+    FIXED_FIELD_NUMBER: _ClassVar[int]
     kind: str
     cluster: str
     value: float
@@ -401,7 +418,8 @@ class ControlRow(_message.Message):
     by: str
     set_at_s: float
     expires_at_s: float
-    def __init__(self, kind: _Optional[str] = ..., cluster: _Optional[str] = ..., value: _Optional[float] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., set_at_s: _Optional[float] = ..., expires_at_s: _Optional[float] = ...) -> None: ...
+    fixed: bool
+    def __init__(self, kind: _Optional[str] = ..., cluster: _Optional[str] = ..., value: _Optional[float] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., set_at_s: _Optional[float] = ..., expires_at_s: _Optional[float] = ..., fixed: _Optional[bool] = ...) -> None: ...
 
 class ControlRows(_message.Message):
     __slots__ = ("stamp", "rows")
@@ -468,7 +486,7 @@ class SummaryQuery(_message.Message):
     def __init__(self) -> None: ...
 
 class SummaryAnswer(_message.Message):
-    __slots__ = ("stamp", "epoch", "not_acting", "machines", "spend_per_hour", "needs", "unmet", "parked", "clusters", "connected", "seconds", "planned", "queued", "in_flight", "actions_per_minute", "controls", "held_rollups", "providers", "money", "money_since_s")
+    __slots__ = ("stamp", "epoch", "not_acting", "machines", "spend_per_hour", "needs", "unmet", "parked", "clusters", "connected", "seconds", "planned", "queued", "in_flight", "actions_per_minute", "controls", "held_rollups", "providers", "money", "money_since_s", "progress", "resting")
     class MachinesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -517,6 +535,8 @@ class SummaryAnswer(_message.Message):
     PROVIDERS_FIELD_NUMBER: _ClassVar[int]
     MONEY_FIELD_NUMBER: _ClassVar[int]
     MONEY_SINCE_S_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESTING_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     epoch: int
     not_acting: str
@@ -537,7 +557,9 @@ class SummaryAnswer(_message.Message):
     providers: _containers.RepeatedCompositeFieldContainer[ProviderRow]
     money: MoneyRow
     money_since_s: float
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., epoch: _Optional[int] = ..., not_acting: _Optional[str] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[_Mapping[str, float]] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., parked: _Optional[int] = ..., clusters: _Optional[int] = ..., connected: _Optional[int] = ..., seconds: _Optional[_Mapping[str, float]] = ..., planned: _Optional[_Mapping[str, int]] = ..., queued: _Optional[int] = ..., in_flight: _Optional[int] = ..., actions_per_minute: _Optional[float] = ..., controls: _Optional[int] = ..., held_rollups: _Optional[int] = ..., providers: _Optional[_Iterable[_Union[ProviderRow, _Mapping]]] = ..., money: _Optional[_Union[MoneyRow, _Mapping]] = ..., money_since_s: _Optional[float] = ...) -> None: ...
+    progress: Progress
+    resting: _containers.RepeatedCompositeFieldContainer[ControlRow]
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., epoch: _Optional[int] = ..., not_acting: _Optional[str] = ..., machines: _Optional[_Mapping[str, int]] = ..., spend_per_hour: _Optional[_Mapping[str, float]] = ..., needs: _Optional[int] = ..., unmet: _Optional[int] = ..., parked: _Optional[int] = ..., clusters: _Optional[int] = ..., connected: _Optional[int] = ..., seconds: _Optional[_Mapping[str, float]] = ..., planned: _Optional[_Mapping[str, int]] = ..., queued: _Optional[int] = ..., in_flight: _Optional[int] = ..., actions_per_minute: _Optional[float] = ..., controls: _Optional[int] = ..., held_rollups: _Optional[int] = ..., providers: _Optional[_Iterable[_Union[ProviderRow, _Mapping]]] = ..., money: _Optional[_Union[MoneyRow, _Mapping]] = ..., money_since_s: _Optional[float] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., resting: _Optional[_Iterable[_Union[ControlRow, _Mapping]]] = ...) -> None: ...
 
 class Question(_message.Message):
     __slots__ = ("about", "name", "fingerprint", "group", "quick", "patience_s")
@@ -746,20 +768,22 @@ class WhatIfAnswer(_message.Message):
     def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., actions_before: _Optional[_Mapping[str, int]] = ..., actions_after: _Optional[_Mapping[str, int]] = ..., cost_before: _Optional[float] = ..., cost_after: _Optional[float] = ..., satisfied: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., unsatisfied: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[NeedChange, _Mapping]]] = ..., drained: _Optional[_Iterable[str]] = ..., spared: _Optional[_Iterable[str]] = ..., satisfied_count: _Optional[int] = ..., unsatisfied_count: _Optional[int] = ..., moved_count: _Optional[int] = ..., drained_count: _Optional[int] = ..., spared_count: _Optional[int] = ..., unmatched: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SetControlRequest(_message.Message):
-    __slots__ = ("kind", "cluster", "value", "reason", "for_s", "by")
+    __slots__ = ("kind", "cluster", "value", "reason", "for_s", "by", "even_if_unknown")
     KIND_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     FOR_S_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
+    EVEN_IF_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     kind: str
     cluster: str
     value: float
     reason: str
     for_s: float
     by: str
-    def __init__(self, kind: _Optional[str] = ..., cluster: _Optional[str] = ..., value: _Optional[float] = ..., reason: _Optional[str] = ..., for_s: _Optional[float] = ..., by: _Optional[str] = ...) -> None: ...
+    even_if_unknown: bool
+    def __init__(self, kind: _Optional[str] = ..., cluster: _Optional[str] = ..., value: _Optional[float] = ..., reason: _Optional[str] = ..., for_s: _Optional[float] = ..., by: _Optional[str] = ..., even_if_unknown: _Optional[bool] = ...) -> None: ...
 
 class LiftControlRequest(_message.Message):
     __slots__ = ("kind", "cluster", "reason", "by")
