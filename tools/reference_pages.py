@@ -14,9 +14,9 @@ from pathlib import Path
 
 from access_pages import access_page
 from api_pages import api_page
+from cli_pages import cli_page
 from coordinator_pages import coordinator_metrics_page
 from drawing import WIDTH, arrow, box, drawing
-from mainstay.cli.main import COMMANDS
 from mainstay.config.load import SECTIONS, variable_name
 from mainstay.inventory.columns import COLD, HOT, Column
 from mainstay.model import errors
@@ -274,25 +274,6 @@ def built_in(default: object) -> object:
 def field_docs(kind: type) -> dict[str, str]:
     """The docstring under each field of a configuration, inherited ones included."""
     return docs_below([c for c in reversed(kind.__mro__) if dataclasses.is_dataclass(c)])
-
-
-def cli_page() -> str:
-    """The commands and the exit codes."""
-    rows = [(f"`mainstay {name}`", command.help) for name, command in COMMANDS.items()]
-    codes = (
-        (0, "done"),
-        (1, "failed, or a check found fault"),
-        (2, "wrong usage"),
-        (3, "server not reachable"),
-    )
-    return "".join((
-        NOTICE,
-        "# The command\n\n",
-        table(("command", "what it does"), rows),
-        "\nWhere rows are printed, `-o table|wide|json|yaml|name` chooses how.\n",
-        "Data goes to stdout, talk to stderr.\n\n",
-        table(("exit code", "meaning"), codes),
-    ))  # fmt: skip
 
 
 def column_page() -> str:

@@ -1,10 +1,16 @@
 """The reference pages say what the code says."""
 
+import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import typer.main
 
 import outside
+from mainstay.cli.main import COMMANDS
 from mainstay.model.state import EDGES, State
 from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
 from mainstay.tenancy.states import Status
@@ -40,3 +46,29 @@ def test_the_page_of_allocations_says_who_may_ask_for_what() -> None:
     for edge in ALLOCATION_EDGES:
         (row,) = [line for line in said.splitlines() if line.startswith(f"| {edge.name} ")]
         assert f"| `{edge.new}` | {', '.join(sorted(edge.actors))} | `{edge.stamps}` |" in row
+
+
+def verbs(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """All that `mainstay` can be told, with the commands that take it."""
+    yield name, command
+    for word, inner in getattr(command, "commands", {}).items():
+        if not inner.hidden:
+            yield from verbs(f"{name} {word}", inner)
+
+
+def test_the_page_of_the_command_has_every_verb_with_all_that_it_takes() -> None:
+    page = Path(outside.ROOT, "docs/reference/cli.md").read_text(encoding="utf-8")
+    _, *parts = page.split("\n#")
+    found = {part.partition("\n")[0].lstrip("# "): part for part in parts}
+
+    for name, row in COMMANDS.items():
+        app = getattr(importlib.import_module(row.module), row.app)
+        for verb, command in verbs(f"mainstay {name}", typer.main.get_command(app)):
+            section = found[verb]
+            shown = [each for each in command.params if not each.hidden]
+            flags = {flag for each in shown for flag in each.opts if flag.startswith("--")}
+            assert [flag for flag in flags if flag not in section] == [], verb
+    assert "`--lose-zone TEXT" in found["mainstay whatif"]
+    assert "| `[MACHINE]...` |  | Only these. |" in found["mainstay get machines"]
+    assert "| `--limit INTEGER` | `100` | " in found["mainstay get machines"]
+    assert [line for line in page.splitlines() if line.endswith(" |  |")] == []

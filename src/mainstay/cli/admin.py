@@ -117,7 +117,7 @@ def slot_disable(node: Node, slot: Slot, server: ServerOption = None) -> None:
 @app.command()
 def allocations(
     status: Annotated[str | None, typer.Option(help="Such as release_failed.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="At most so many.")] = 50,
     form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:

@@ -42,7 +42,9 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "get": Command("mainstay.cli.get", "list what running shards and a coordinator know"),
     "money": Command("mainstay.cli.get", "say what it costs, and what of it is waste", "money_app"),
-    "explain": Command("mainstay.cli.explain", "say why a need, gang, machine or cluster is so"),
+    "explain": Command(
+        "mainstay.cli.explain", "say why a need, gang, machine, cluster or allocation is so"
+    ),
     "whatif": Command("mainstay.cli.whatif", "say what a change would do, without doing it"),
     "top": Command("mainstay.cli.top", "watch running shards"),
     "domain": Command("mainstay.cli.fleet", "say which shard has which machines", "domain_app"),
