@@ -22,6 +22,9 @@ VALUES: Final[Mapping[type, str]] = {
 }  # fmt: skip
 """What a value is called, by its type."""
 
+NOTHING: Final[tuple[object, ...]] = (None, "", [], ())
+"""Defaults that say nothing."""
+
 EXIT_CODES: Final = (
     (0, "done"),
     (1, "failed, or a check found fault"),
@@ -172,7 +175,7 @@ def _default(parameter: Any) -> str:
     default = parameter.default
     if parameter.required:
         return "required"
-    if default in {None, "", False} or default == [] or default == ():
+    if default is False or default in NOTHING:
         return ""
     if default is True:
         return f"`{parameter.opts[0]}`"

@@ -28,6 +28,7 @@ from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
 from mainstay.tenancy.states import HOLDING, Edge, Status
 from mainstay.tenancy.states import NEXT as ALLOCATION_NEXT
 from page_parts import NOTICE, docs_below, table
+from registry_pages import provider_metrics_page, tenancy_metrics_page
 from shard_pages import events_page, metrics_page
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -307,6 +308,8 @@ MAKERS: dict[str, Callable[[], str]] = {
     "access.md": access_page,
     "metrics.md": metrics_page,
     "coordinator-metrics.md": coordinator_metrics_page,
+    "tenancy-metrics.md": tenancy_metrics_page,
+    "provider-metrics.md": provider_metrics_page,
     "events.md": events_page,
     "api.md": api_page,
     "openapi.json": openapi,

@@ -1,8 +1,12 @@
 """The generated pages about a shard: its metrics and its events."""
 
+from enum import StrEnum
+
 from mainstay.shard.events import EVENTS
 from mainstay.shard.metric_rows import OWN, PREFIX, MetricRow
 from mainstay.shard.outcomes import Disposition, Outcome
+from mainstay.uplink.metrics import ROWS as UPLINK
+from mainstay.uplink.metrics import Handled, Heard
 from page_parts import NOTICE, docs_below, table
 
 METRICS_INTRODUCTION = """# Metrics of a shard
@@ -22,7 +26,7 @@ def metrics_page() -> str:
         labels = ", ".join(f"`{label}`" for label in each.labels)
         return f"`{each.full_name}`", each.kind.value, labels, each.help
 
-    def words(kind: type[Disposition] | type[Outcome]) -> str:
+    def words(kind: type[StrEnum]) -> str:
         docs = docs_below([kind])
         return table(("word", "meaning"), [(f"`{w.value}`", docs.get(w.name, "")) for w in kind])
 
@@ -30,8 +34,12 @@ def metrics_page() -> str:
         NOTICE,
         METRICS_INTRODUCTION,
         table(("metric", "kind", "labels", "meaning"), map(row, OWN)),
+        "\n## Of its uplink to a coordinator\n\n",
+        table(("metric", "kind", "labels", "meaning"), map(row, UPLINK)),
         "\n## Dispositions\n\n", words(Disposition),
         "\n## Outcomes of what was executed\n\n", words(Outcome),
+        "\n## What became of a report\n\n", words(Heard),
+        "\n## What became of an instruction\n\n", words(Handled),
     ))  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The reference pages say what the code says."""
 
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,3 +73,20 @@ def test_the_page_of_the_command_has_every_verb_with_all_that_it_takes() -> None
     assert "| `[MACHINE]...` |  | Only these. |" in found["mainstay get machines"]
     assert "| `--limit INTEGER` | `100` | " in found["mainstay get machines"]
     assert [line for line in page.splitlines() if line.endswith(" |  |")] == []
+
+
+MADE = re.compile(r'(?:Counter|Gauge|Histogram)\(\s*"(mainstay_\w+)"')
+
+
+def test_every_metric_that_is_made_by_name_is_on_a_page_with_its_meaning() -> None:
+    """Those of a table are made from it, and so are their pages."""
+    sources = Path(outside.ROOT, "src/mainstay").rglob("*.py")
+    made = {name for path in sources for name in MADE.findall(path.read_text())}
+    pages = Path(outside.ROOT, "docs/reference").glob("*metrics.md")
+    rows = [line.split(" | ") for page in pages for line in page.read_text().splitlines()]
+    told = {row[0].strip("| `"): row[-1].strip("| ") for row in rows if "`mainstay_" in row[0]}
+
+    assert {"mainstay_bridge_connected", "mainstay_outbox_oldest_seconds"} <= made
+    assert sorted(made - told.keys()) == []
+    assert [name for name, meaning in told.items() if not meaning] == []
+    assert {"mainstay_shard_uplink_silence_seconds", "mainstay_coordinator_leads"} <= told.keys()

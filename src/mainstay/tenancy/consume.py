@@ -58,6 +58,8 @@ class Outcome(StrEnum):
     """How a delivery ended."""
 
     DONE = "done"
+    """It was consumed."""
+
     REPEATED = "repeated"
     """It was consumed before."""
 
@@ -71,7 +73,11 @@ class Outcome(StrEnum):
     """No such event, or one that was discarded or given up."""
 
     FAILED = "failed"
+    """The consumer raised; it is delivered again after a pause."""
+
     GAVE_UP = "gave_up"
+    """It has failed too often: it waits for a person."""
+
     UNAVAILABLE = "unavailable"
     """The database was away: nothing is known, nothing was counted."""
 

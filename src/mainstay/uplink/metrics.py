@@ -13,6 +13,8 @@ class Heard(StrEnum):
     """What became of a report."""
 
     ANSWERED = "answered"
+    """By a coordinator that leads."""
+
     STALE = "stale"
     """Answered by a coordinator of an older term: nothing it said counts."""
 
@@ -33,13 +35,22 @@ class Handled(StrEnum):
     """What became of an instruction, each time it was looked at."""
 
     ACCEPTED = "accepted"
+    """Carried out."""
+
     AGAIN = "again"
     """Carried out before; acknowledged again."""
 
     STALE = "stale"
+    """Of an older term than one that was heard."""
+
     INVALID = "invalid"
+    """It cannot be meant for this shard as it is."""
+
     FAILED = "failed"
+    """It could not be carried out."""
+
     NOT_YET = "not_yet"
+    """It is under way, and looked at again."""
 
 
 C, G = MetricKind.COUNTER, MetricKind.GAUGE

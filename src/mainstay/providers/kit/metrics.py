@@ -17,8 +17,14 @@ class StepEnd(StrEnum):
     """How a step ended."""
 
     DONE = "done"
+    """The machine is where the step was to take it."""
+
     FAILED = "failed"
+    """The hardware refused for good, or too often."""
+
     TIMED_OUT = "timed_out"
+    """It had not come to an end when its time was over."""
+
     OVERTAKEN = "overtaken"
     """The machine had gone, or had failed, before."""
 
@@ -27,10 +33,19 @@ class Found(StrEnum):
     """What a look at the hardware found."""
 
     ADDED = "added"
+    """A machine that was not known."""
+
     REFRESHED = "refreshed"
+    """A machine that is otherwise than it was known."""
+
     REFUSED = "refused"
+    """A machine that cannot be as it was told."""
+
     LOST = "lost"
+    """A machine that is no longer there."""
+
     ERROR = "error"
+    """Nothing: the look failed."""
 
 
 class Metrics:
