@@ -1,16 +1,20 @@
 """Every alert is about metrics that exist and has a section in the runbook that says what to do."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from typing import Any, Final
 
 import yaml
 from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
 import outside
 import pages
+from mainstay.bridge.metrics import BridgeMetrics
 from mainstay.coordinator.figures import ShardWord
 from mainstay.coordinator.metrics import ROWS as COORDINATOR_ROWS
 from mainstay.coordinator.metrics import Applied
@@ -20,6 +24,10 @@ from mainstay.model.calls import Call, Status
 from mainstay.providers.kit.metrics import Found, Metrics, StepEnd
 from mainstay.shard.metric_rows import ROWS, MetricKind
 from mainstay.shard.outcomes import Disposition
+from mainstay.tenancy.billing.metrics import BillerMetrics
+from mainstay.tenancy.bus_metrics import ConsumerMetrics, RelayMetrics
+from mainstay.tenancy.states import OutboxStatus
+from mainstay.tenancy.worker.metrics import WorkerMetrics
 from mainstay.uplink.metrics import ROWS as UPLINK_ROWS
 
 ALERTS_FILE: Final = outside.ROOT / "deploy/prometheus/mainstay-alerts.rules.yml"
@@ -45,6 +53,13 @@ SUBJECTS: Final = {
     "slow cycles": r"mainstay_shard_cycle_seconds_bucket",
     "the audit log": r"mainstay_shard_audit_writes_failed_total",
     "the providers": r"mainstay_provider_steps_total",
+    "a database of tenancy that is away": r"mainstay_biller_ok",
+    "what cannot be charged": r"mainstay_biller_failing",
+    "a relay that publishes nothing": r"mainstay_relay_ok",
+    "events that are late": r"mainstay_outbox_oldest_seconds",
+    "events that failed": r'mainstay_outbox_rows\{status="failed"\}',
+    "a worker that is gone": r"mainstay_worker_beat_timestamp_seconds",
+    "a bridge without a session": r"mainstay_bridge_connected",
 }
 
 SERIES: Final = re.compile(r"(mainstay_\w+)(?:\{([^}]*)\})?")
@@ -54,7 +69,8 @@ DURATION: Final = re.compile(r"[1-9][0-9]*[smh]")
 TOKEN: Final = re.compile(r'"[^"]*"|\[[^\]]*\]|[a-z_]+|[0-9.]+|==|<=|>=|[<>(){}+*/,-]|\S')
 COMPARISONS: Final = frozenset({"<", ">", "<=", ">=", "=="})
 WORDS_OF_PROMQL: Final = frozenset({
-    "sum", "max", "rate", "increase", "min_over_time", "histogram_quantile", "vector", "by", "or",
+    "sum", "max", "rate", "increase", "min_over_time", "histogram_quantile", "time", "vector", "by",
+    "or",
 })  # fmt: skip
 TEMPLATE: Final = re.compile(r"\{\{ \$labels\.(\w+) \}\}")
 SCRAPED: Final = frozenset({"job", "instance"})
@@ -75,6 +91,7 @@ VALUES: Final[Mapping[tuple[str, str], set[str]]] = {
     ("mainstay_provider_calls_total", "status"): _words(Status),
     ("mainstay_provider_steps_total", "end"): _words(StepEnd),
     ("mainstay_provider_reconcile_total", "found"): _words(Found),
+    ("mainstay_outbox_rows", "status"): _words(OutboxStatus),
 }
 
 
@@ -90,7 +107,7 @@ def series() -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for row in (*ROWS, *UPLINK_ROWS, *COORDINATOR_ROWS):
         found |= _series(row.full_name, row.kind is MetricKind.HISTOGRAM, row.labels)
-    return found | _series_of_a_provider()
+    return found | _series_of_a_provider() | _series_of_tenancy()
 
 
 def _series_of_a_provider() -> dict[str, frozenset[str]]:
@@ -106,6 +123,38 @@ def _series_of_a_provider() -> dict[str, frozenset[str]]:
         for family in registry.collect()
         for sample in family.samples
     }
+
+
+def _series_of_tenancy() -> dict[str, frozenset[str]]:
+    """By what each of its registries was given."""
+    registry = Noted()
+    for make in OF_TENANCY:
+        make(registry)
+    found: dict[str, frozenset[str]] = {}
+    for metric in registry.all:
+        (family,) = metric.describe()
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found |= _series(name, family.type == "histogram", metric._labelnames)
+    return found
+
+
+class Noted(CollectorRegistry):
+    """One that keeps what is registered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all: list[MetricWrapperBase] = []
+
+    @override
+    def register(self, collector: Collector) -> None:
+        super().register(collector)
+        assert isinstance(collector, MetricWrapperBase)
+        self.all.append(collector)
+
+
+OF_TENANCY: Final[tuple[Callable[[CollectorRegistry], object], ...]] = (
+    RelayMetrics, ConsumerMetrics, WorkerMetrics, BillerMetrics, BridgeMetrics,
+)  # fmt: skip
 
 
 def _series(name: str, is_histogram: bool, labels: tuple[str, ...]) -> dict[str, frozenset[str]]:
