@@ -1,9 +1,10 @@
 """A data disk that stalls holds up nobody but whoever wants something kept."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -15,7 +16,7 @@ from mainstay.model.calls import Mutation
 from mainstay.model.errors import Unavailable
 from mainstay.model.frames import Hello
 from mainstay.model.questions import SetControlRequest
-from mainstay.processes.shard_ground import own_threads
+from mainstay.processes.shard_ground import threads
 from mainstay.processes.shard_parts import Assembled, Surroundings, assembled
 from mainstay.providers.sim.provider import simulated
 from mainstay.runtime.clock import SystemClock
@@ -24,6 +25,7 @@ from mainstay.shard.datadir import DataDir, Kept
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.orders import Disposed
 from mainstay.shard.thought import Cycled
+from served_shard import served
 from shard_over_sim import SimLink
 from talking import a_rollup
 from whole_shard import AnsweringLine, Journal, a_provider, needs
@@ -91,7 +93,11 @@ async def at_work(
     config = ShardConfig(cycle_interval_s=0.02)
     metrics, clock, spec = ShardMetrics(), SystemClock(), a_provider(slots=0, idle=2)
     sent = [] if sent is None else sent
-    async with simulated(spec, clock) as sim, asyncio.TaskGroup() as tasks:
+    async with (
+        threads(3, "shard") as aside,
+        simulated(spec, clock) as sim,
+        asyncio.TaskGroup() as tasks,
+    ):
         made = assembled(
             config,
             Surroundings(
@@ -101,7 +107,7 @@ async def at_work(
                 metrics=metrics,
                 clock=clock,
                 random=Random(5),
-                aside=own_threads(),
+                aside=aside,
                 seen=beats.seen,
             ),
         )
@@ -171,3 +177,28 @@ def test_nothing_is_acquired_that_a_next_life_would_not_know_to_wait_for(tmp_pat
 
 def let_go(shard: Assembled) -> list[Disposed]:
     return [told.disposed for told in shard.live.journal.recent()]
+
+
+def test_the_directory_is_another_lifes_when_the_last_write_of_this_one_has_ended(
+    tmp_path: Path,
+) -> None:
+    """A file beside that is a pipe takes what is written as slowly as somebody reads it."""
+    folder = tmp_path / "shards" / ShardConfig().shard_id
+    folder.mkdir(parents=True)
+    pipe = folder / "listed.json.new"
+    os.mkfifo(pipe)
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(served(tmp_path))
+            leaving = asyncio.ensure_future(stack.pop_all().aclose())
+        done, _ = await asyncio.wait([leaving], timeout=1.0)
+        assert not done
+        with pytest.raises(Unavailable, match="in use by process"):
+            DataDir(folder)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        await leaving
+        os.close(reader)
+        DataDir(folder).close()
+
+    asyncio.run(scenario())

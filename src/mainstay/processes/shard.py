@@ -14,8 +14,8 @@ from mainstay.processes.announce import announced
 from mainstay.processes.pages import serving_pages
 from mainstay.processes.provider import Say
 from mainstay.processes.shard_ground import (
+    Ground,
     Made,
-    Reached,
     beside_uplink,
     own_threads,
     reached,
@@ -66,32 +66,31 @@ async def serve_shard(config: ShardConfig, place: Place) -> None:
     loops.warm()
     async with AsyncExitStack() as stack:
         data = stack.enter_context(DataDir(data_dir(config, place.home)))
+        threads = await stack.enter_async_context(own_threads())
         lines = await stack.enter_async_context(reached(config, flags))
-        made = await stack.enter_async_context(_made(config, place, data, lines))
+        made = await stack.enter_async_context(_made(config, place, Ground(data, threads, lines)))
         await _serve(made, config, over, place)
     place.say("Stopped.")
 
 
 @asynccontextmanager
-async def _made(
-    config: ShardConfig, place: Place, data: DataDir, lines: Reached
-) -> AsyncIterator[Made]:
+async def _made(config: ShardConfig, place: Place, ground: Ground) -> AsyncIterator[Made]:
     """The shard, with its audit log closed at the end."""
-    metrics = ShardMetrics()
-    audit = audit_log(config, place.home)
+    metrics, threads = ShardMetrics(), ground.threads
+    audit = audit_log(config, place.home, threads.audit)
     journal = ShardJournal(
         metrics, audit, log.logger(shard=config.shard_id), place.clock, policy_of(config)
     )
-    attribution = attributed(config, place.home, journal)
+    attribution = attributed(config, place.home, journal, threads.attribution)
     around = Surroundings(
-        links=lines.links,
-        meters=lines.meters,
-        data=data,
+        links=ground.lines.links,
+        meters=ground.lines.meters,
+        data=ground.data,
         journal=journal,
         metrics=metrics,
         clock=place.clock,
         random=SystemRandom(),
-        aside=own_threads(),
+        aside=threads.work,
         beside=(*audited(audit, journal), *attribution.beside),
         seen=attribution.seen,
     )

@@ -12,6 +12,7 @@ from mainstay.model.charges import Meter
 from mainstay.processes.shard_parts import Assembled, Beside
 from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
+from mainstay.shard.datadir import DataDir
 from mainstay.shard.metrics import ShardMetrics
 from mainstay.shard.ports import Link
 from mainstay.wire.meter import RemoteMeter
@@ -71,14 +72,47 @@ async def reached(config: ShardConfig, flags: TlsFlags) -> AsyncIterator[Reached
         yield Reached(links, meters)
 
 
-def own_threads(count: int = THREADS, name: str = "shard") -> Aside:
-    """Threads that nobody else takes."""
-    threads = ThreadPoolExecutor(count, thread_name_prefix=name)
+class Threads(NamedTuple):
+    """What runs work beside the loop, each in threads that nobody else takes."""
+
+    work: Aside
+    audit: Aside
+    attribution: Aside
+
+
+@asynccontextmanager
+async def own_threads() -> AsyncIterator[Threads]:
+    """Threads for one life of a shard. At its end what they have begun is waited for: a write that
+    a disk holds up must not land among the files of the next life.
+    """
+    async with (
+        threads(THREADS, "shard") as work,
+        threads(1, "audit") as audit,
+        threads(1, "attribution") as attribution,
+    ):
+        yield Threads(work, audit, attribution)
+
+
+@asynccontextmanager
+async def threads(count: int, name: str) -> AsyncIterator[Aside]:
+    """So many, until the block is left and they have done what they had begun."""
+    pool = ThreadPoolExecutor(count, thread_name_prefix=name)
 
     def aside(work: Callable[[], AnswerT]) -> Awaitable[AnswerT]:
-        return asyncio.get_running_loop().run_in_executor(threads, work)
+        return asyncio.get_running_loop().run_in_executor(pool, work)
 
-    return aside
+    try:
+        yield aside
+    finally:
+        await asyncio.to_thread(pool.shutdown)
+
+
+class Ground(NamedTuple):
+    """What a shard stands on."""
+
+    data: DataDir
+    threads: Threads
+    lines: Reached
 
 
 @asynccontextmanager

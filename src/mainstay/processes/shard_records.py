@@ -1,13 +1,12 @@
 """What a shard leaves on disk, and where: its data, the audit log, which need claims what."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from mainstay.config.shard import ShardConfig
-from mainstay.processes.shard_ground import own_threads
 from mainstay.processes.shard_parts import Beside
+from mainstay.runtime.aside import Aside
 from mainstay.runtime.slot import Slot
 from mainstay.shard.audit.attribution import AttributionLog
 from mainstay.shard.audit.files import AuditFiles, Sizes
@@ -26,12 +25,12 @@ def _audit_dir(config: ShardConfig, home: Path) -> Path:
     return Path(config.audit_dir) if config.audit_dir else data_dir(config, home) / "audit"
 
 
-def audit_log(config: ShardConfig, home: Path) -> AuditLog | None:
+def audit_log(config: ShardConfig, home: Path, aside: Aside) -> AuditLog | None:
     """None where it is switched off."""
     if not config.audit_log:
         return None
     sizes = Sizes(file_bytes=config.audit_file_bytes, files_max=config.audit_files_max)
-    return AuditLog(AuditFiles(_audit_dir(config, home), sizes), own_threads(1, "audit"))
+    return AuditLog(AuditFiles(_audit_dir(config, home), sizes), aside)
 
 
 def audited(audit: AuditLog | None, journal: ShardJournal) -> tuple[Beside, ...]:
@@ -46,12 +45,12 @@ class Attributed(NamedTuple):
     beside: tuple[Beside, ...]
 
 
-def attributed(config: ShardConfig, home: Path, journal: ShardJournal) -> Attributed:
+def attributed(config: ShardConfig, home: Path, journal: ShardJournal, aside: Aside) -> Attributed:
     """The newest cycle only: a log that cannot follow leaves some out."""
     if not config.attribution_log:
         return Attributed(lambda _: None, ())
     path = data_dir(config, home) / "attribution.jsonl"
-    log_, newest = AttributionLog(path, asyncio.to_thread), Slot[Published]()
+    log_, newest = AttributionLog(path, aside), Slot[Published]()
 
     async def write() -> None:
         while True:

@@ -101,7 +101,7 @@ def test_it_is_off_unless_asked_for_and_then_costs_nothing(tmp_path: Path) -> No
     async def scenario() -> None:
         off, on = ShardConfig(), ShardConfig(attribution_log=True, data_dir=str(tmp_path))
         runs = [
-            attributed(config, tmp_path, ShardsJournal(ShardMetrics(), config)).beside
+            attributed(config, tmp_path, ShardsJournal(ShardMetrics(), config), at_once).beside
             for config in (off, on)
         ]
         assert [len(each) for each in runs] == [0, 1]
@@ -128,7 +128,7 @@ def test_while_it_is_off_no_cycle_is_looked_at(tmp_path: Path) -> None:
             (ShardConfig(attribution_log=True, data_dir=str(tmp_path)), ["published"]),
         ):
             cycled = Watched()
-            attributed(config, tmp_path, ShardsJournal(ShardMetrics(), config)).seen(
+            attributed(config, tmp_path, ShardsJournal(ShardMetrics(), config), at_once).seen(
                 cast("Cycled", cycled)
             )
             assert cycled.looked_at == looked_at
