@@ -20,6 +20,7 @@ cycle follows another because of it. Pure: the same plan and restrictions give t
 """
 
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def admit(plan: Plan, *, cycle: int, restrictions: Restrictions) -> Admitted:
 
 def reclaim_cap(fraction: float, configured: int) -> int:
     """How many reclaims of a cluster with so many Configured machines run in one cycle."""
-    return max(1, int(fraction * configured))
+    return max(1, int(Fraction(str(fraction)) * configured))  # as people wrote it
 
 
 def stance_of(order: Order, restrictions: Restrictions) -> Stance:

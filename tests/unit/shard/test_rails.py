@@ -92,7 +92,7 @@ class TestReclaimCap:
     @pytest.mark.parametrize(
         ("fraction", "configured", "cap"),
         [(0.05, 0, 1), (0.05, 1, 1), (0.05, 19, 1), (0.05, 21, 1), (0.05, 40, 2), (0.05, 100, 5),
-         (0.25, 40, 10), (0.5, 7, 3)],
+         (0.25, 40, 10), (0.5, 7, 3), (0.29, 100, 29), (0.57, 100, 57), (0.07, 100, 7)],
     )  # fmt: skip
     def test_s63_cap_arithmetic(self, fraction: float, configured: int, cap: int) -> None:
         assert reclaim_cap(fraction, configured) == cap
