@@ -32,6 +32,7 @@ from mainstay.processes.shard_parts import Assembled, Surroundings, assembled, p
 from mainstay.providers.sim.provider import Sim, simulated
 from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.runtime import log
+from mainstay.runtime.aside import Aside
 from mainstay.runtime.clock import Clock
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.events import Event
@@ -210,7 +211,13 @@ async def sims(*specs: SimSpec) -> AsyncIterator[dict[str, Sim]]:
 
 @asynccontextmanager
 async def running(
-    folder: Path, providers: dict[str, Sim], clock: Clock | None = None, /, **settings: object
+    folder: Path,
+    providers: dict[str, Sim],
+    clock: Clock | None = None,
+    /,
+    *,
+    aside: Aside = at_once,
+    **settings: object,
 ) -> AsyncIterator[Whole]:
     """A shard at work, until the block is left as by a kill: nothing is said to anybody."""
     chosen: dict[str, object] = {"decision_audit_every": 1, **settings}
@@ -230,7 +237,7 @@ async def running(
                 metrics=metrics,
                 clock=clock or LoopClock(),
                 random=Random(5),
-                aside=at_once,
+                aside=aside,
                 seen=lambda cycled: cycles.append((LoopClock().elapsed_s(), cycled)),
             ),
         )

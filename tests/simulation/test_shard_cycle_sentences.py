@@ -2,15 +2,17 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
 from mainstay.engine.hints import Hint
 from mainstay.engine.plan import Shortfall
-from mainstay.model.calls import CreateRequest
+from mainstay.model.calls import CreateRequest, Mutation
 from mainstay.model.errors import Unavailable
 from mainstay.model.frames import BootstrapAsked, CapacityHint, HintConfidence
 from mainstay.model.need import Need, NeedProfile, Operator, Requirement
@@ -22,6 +24,8 @@ from virtual_loop import LoopClock, run
 from whole_shard import UNIT_MILLI, WEB, Whole, a_provider, needs, running, sims
 
 __all__ = ["meddled_lines"]
+
+AnswerT = TypeVar("AnswerT")
 
 TICK_S: Final = 10.0
 EAST: Final = a_provider(slots=4, idle=4, name="east")
@@ -374,3 +378,43 @@ class TestTheFirst:
                     assert whole.assembled.money.book.open_tabs < paid_for
 
         run(scenario())
+
+
+class TestWhileItDecides:
+    @pytest.mark.parametrize("decides_s", [0.05, 0.1])
+    def test_what_begins_meanwhile_is_not_acquired_again_from_other_machines(
+        self, tmp_path: Path, decides_s: float
+    ) -> None:
+        """Clusters come one after the other, each more important than the last: every plan gives
+        other machines to the earlier ones, while orders of the last plan begin. Nobody gets more
+        than it asks for.
+        """
+
+        async def aside(work: Callable[[], AnswerT]) -> AnswerT:
+            await asyncio.sleep(decides_s)
+            return work()
+
+        async def scenario() -> None:
+            spec = a_provider(slots=60, name="east")
+            async with (
+                sims(spec) as providers,
+                running(tmp_path, providers, aside=aside, workers=4) as whole,
+                AsyncExitStack() as stack,
+            ):
+                await asyncio.sleep(1)
+                east = whole.links["east"]
+                east.travel_s = {each.id: 0.04 for each in whole.machines()}
+                for number in range(6):
+                    cluster = await stack.enter_async_context(whole.cluster(f"c-{number}"))
+                    cluster.ask_for(8, priority=100 * (number + 1))
+                    await asyncio.sleep(0.07)
+                await asyncio.sleep(300)
+
+                assert len(whole.machines(State.CONFIGURED)) == 6 * 8
+                assert len(creates(east.sent)) == 6 * 8
+
+        run(scenario())
+
+
+def creates(sent: Sequence[Mutation]) -> list[Mutation]:
+    return [request for request in sent if isinstance(request, CreateRequest)]

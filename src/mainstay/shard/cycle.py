@@ -48,6 +48,7 @@ def inputs(parts: Parts, carried: Carried, *, number: int, policy: Policy) -> In
     """What is known at this moment, frozen."""
     elapsed_s = parts.clock.elapsed_s()
     snapshot = parts.inventory.snapshot()
+    parts.executor.look()
     parts.breakers.look(snapshot)
     parts.overdue.look(snapshot, elapsed_s, silent=parts.reconciler.heard.unreachable)
     silent = parts.reconciler.heard.unreachable | parts.acting.providers.keys()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mainstay.model.action import Action
 from mainstay.model.ids import MachineId
 from mainstay.shard.hands.lane import Lane, Waiting
+from mainstay.shard.hands.meanwhile import Meanwhile
 from mainstay.shard.hands.objections import Objection, held_back, is_repeated, let_go, no_news
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.hands.workers import Workers
@@ -69,6 +70,7 @@ class Executor:
         self._tools = dataclasses.replace(tools, off_work=lambda name: self._lanes[name].off_work())
         self._options = options = options or ExecutorOptions()
         self._lanes = {name: Lane(options.queue_length_max, options.workers) for name in sources}
+        self._meanwhile = Meanwhile(self._lanes.values(), self._tools)
         self._on_room = on_room
         self._cycle = 0
 
@@ -89,11 +91,17 @@ class Executor:
         """
         return 2 * self._options.queue_length_max
 
+    def look(self) -> None:
+        """A plan is made from here on: what begins before it is offered, it has not seen."""
+        self._meanwhile.look()
+
     def offer(self, orders: Iterable[Order], *, cycle: int) -> Offered:
         """Take on the orders of a plan, which replaces every earlier one. Never waits."""
         self._cycle = cycle
         orders = list(orders)
-        disposed = self._overtaken({order.action.machine: order.action for order in orders})
+        plan = {order.action.machine: order.action for order in orders}
+        self._meanwhile.planned(plan)
+        disposed = self._overtaken(plan)
         overtaken = len(disposed)
         counts: Counter[Disposition] = Counter()
         for order in orders:
@@ -163,6 +171,8 @@ class Executor:
             why = Objection(Disposition.DROPPED, "no_provider", order.source)
             return self._let_go(order, why)
         objection = held_back(order, tools) or no_news(order, tools)
+        if not is_beside:
+            objection = objection or self._meanwhile.objection(order)
         if objection is not None:
             return self._let_go(order, objection)
         if not lane.has_room_for(order):

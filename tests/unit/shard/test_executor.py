@@ -14,6 +14,7 @@ from mainstay.model.calls import Call
 from mainstay.model.errors import Fenced, IllegalTransition, Rejected
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
+from mainstay.model.need import Need
 from mainstay.model.state import State
 from mainstay.shard.actions.doings import DOINGS
 from mainstay.shard.events import Event
@@ -253,6 +254,51 @@ class TestNextPlan:
             assert world.journal.outcomes() == [Outcome.SUCCESS]
 
         in_time(scenario)
+
+    @pytest.mark.parametrize("need", [None, a_need(group="another")], ids=["its own", "another"])
+    def test_what_begins_while_a_plan_is_made_is_not_acquired_once_more_for_its_need(
+        self, need: Need | None
+    ) -> None:
+        """The plan did not see it as supply, and chose another machine: the next one decides."""
+
+        async def scenario() -> None:
+            world = hands(fleet(3))
+            executor = world.executor(workers=1)
+
+            async def offers() -> None:
+                executor.offer([bootstrap("metal-0")], cycle=1)
+                executor.look()
+                await asyncio.sleep(1)
+                plan = [bootstrap("metal-1", need), bootstrap("metal-2", need)]
+                offered = executor.offer(plan, cycle=2)
+                assert offered == (Offered(accepted=2) if need else Offered(dropped=2))
+                assert world.journal.let_go() == ([] if need else [(D.DROPPED, "overtaken")] * 2)
+                executor.look()
+                assert executor.offer(plan, cycle=3).dropped == 0
+
+            await while_running(executor, offers())
+
+        in_time(scenario)
+
+    def test_what_begins_while_a_plan_is_made_that_repeats_it_stands_in_nobodys_way(self) -> None:
+        async def scenario() -> None:
+            world = hands(fleet(2))
+            executor = world.executor(workers=1)
+
+            async def offers() -> None:
+                executor.offer([bootstrap("metal-0")], cycle=1)
+                executor.look()
+                await asyncio.sleep(1)
+                plan = [bootstrap("metal-0"), bootstrap("metal-1")]
+                assert executor.offer(plan, cycle=2) == Offered(accepted=1, deduplicated=1)
+
+            await while_running(executor, offers())
+
+        in_time(scenario)
+
+
+def bootstrap(machine: str, need: Need | None = None) -> Order:
+    return an_order(ActionKind.BOOTSTRAP, machine, need=need)
 
 
 class TestRoom:

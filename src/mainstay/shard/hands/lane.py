@@ -1,6 +1,7 @@
 """The orders that wait for one provider, and the workers that carry them out."""
 
 import asyncio
+import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -61,6 +62,10 @@ class Lane:
     def has_room_for(self, order: Order) -> bool:
         """Whether one more order like this may wait."""
         return len(self) < self._length_max or len(self._like(order)) < self._seats_of_each
+
+    def waiting(self) -> Iterator[Waiting]:
+        """All that have not begun."""
+        return itertools.chain(*self._waiting)
 
     def put(self, waiting: Waiting) -> None:
         """Let an order wait; the caller has made sure that it fits."""

@@ -53,7 +53,7 @@ def no_news(order: Order, tools: Tools) -> Objection | None:
     """Whether an order is done already, or its machine is no longer where the plan saw it."""
     if order.action.machine in tools.ledger:
         return Objection(Disposition.DEDUPLICATED, "in_flight")
-    if why := _moved_on(order, tools):
+    if why := moved_on(order, tools):
         return Objection(Disposition.DEDUPLICATED, "stale_state", why)
     return None
 
@@ -73,7 +73,7 @@ def _backs_off(order: Order, tools: Tools) -> bool:
     return tools.backoff.is_backed_off(order.need.cluster, tools.clock.elapsed_s())
 
 
-def _moved_on(order: Order, tools: Tools) -> str:
+def moved_on(order: Order, tools: Tools) -> str:
     """Why the machine is no longer where the plan saw it; nothing where that cannot be told."""
     try:
         state = tools.inventory.machine(order.action.machine).state
