@@ -214,9 +214,8 @@ async def running(
     folder: Path,
     providers: dict[str, Sim],
     clock: Clock | None = None,
-    /,
-    *,
     aside: Aside = at_once,
+    /,
     **settings: object,
 ) -> AsyncIterator[Whole]:
     """A shard at work, until the block is left as by a kill: nothing is said to anybody."""

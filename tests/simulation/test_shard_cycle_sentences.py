@@ -398,7 +398,7 @@ class TestWhileItDecides:
             spec = a_provider(slots=60, name="east")
             async with (
                 sims(spec) as providers,
-                running(tmp_path, providers, aside=aside, workers=4) as whole,
+                running(tmp_path, providers, None, aside, workers=4) as whole,
                 AsyncExitStack() as stack,
             ):
                 await asyncio.sleep(1)
