@@ -19,6 +19,7 @@ from mainstay.model.errors import Rejected
 from mainstay.model.state import State
 from mainstay.model.views import MachineRow, Summary
 from mainstay.processes.asking import counted
+from mainstay.processes.cluster_demand import KINDS
 from mainstay.processes.cluster_sim import ClustersSpec, SimulatedClusters
 from mainstay.processes.soak_laws import (
     Book,
@@ -69,6 +70,7 @@ FAULTS: Final[Mapping[str, str]] = {
 STEPS: Final = "mainstay_provider_steps_total"
 INJECTED: Final = "mainstay_provider_faults_total"
 BOUND: Final = (State.CONFIGURING, State.CONFIGURED, State.DRAINING, State.FAILED)
+GANG_TYPES: Final = frozenset(kind.exact_type for kind in KINDS if kind.is_gang)
 MOVING: Final = (State.CREATING, State.CONFIGURING, State.DRAINING, State.DELETING)
 
 NO_FAULTS: Final[Mapping[str, str]] = {
@@ -124,7 +126,7 @@ class Soaked:
     kills: int = 0
     killed_early: int = 0
     held_drains: int = 0
-    """While nobody asked for less."""
+    """While nobody asked for less; of gangs only what was drained once all of them were whole."""
 
     recognised: int = 0
     """Machines that went on serving over a start and that the new life was asked about, in all."""
@@ -132,6 +134,9 @@ class Soaked:
     drains: int = 0
     drains_seen: int = 0
     """Of these, how many were seen by whom the machine served; the rest were over too soon."""
+
+    gang_drains: int = 0
+    """Of these, how many were of gangs: one that cannot be whole where it is moves elsewhere."""
 
     withdrawn: int = 0
     lost_hosts: int = 0
@@ -217,10 +222,10 @@ class _Soak:
         await self._fleet.strike(BAD_LINES)
         life = await self._kill(life, early)
         await self._rest(life)
-        before = await self._held()
+        before, moved = await self._held(), (await self._drained(of_gangs=True)).total()
         life = await self._kill(life, late)
         await self._rest(life)
-        self._soaked.held_drains = await self._drains()
+        self._soaked.held_drains = await self._drains() - moved
         self._broke(taken_away(self._soaked.held_drains, before, await self._held()))
         return life
 
@@ -272,6 +277,11 @@ class _Soak:
         """How many there ever were."""
         return int(sum(counted(each, STEPS, call="drain") for each in await self._fleet.metrics()))
 
+    async def _drained(self, *, of_gangs: bool) -> Counter[Share]:
+        """How many there ever were, by whom the machine served."""
+        await self._fleet.look()
+        return split(self._fleet.drained(), of_gangs=of_gangs)
+
     async def _held(self) -> dict[str, Held]:
         return {name: each.held for name, each in (await self._fleet.book()).items()}
 
@@ -311,10 +321,12 @@ class _Soak:
         soaked.drains = await self._drains()
         soaked.failed_steps = int(sum(counted(each, STEPS, end="failed") for each in metrics))
         soaked.lost_hosts = int(sum(counted(each, INJECTED, fault="loss") for each in metrics))
-        await self._fleet.look()
-        seen, gone = self._fleet.drained(), withdrawals(clusters)
-        soaked.drains_seen, soaked.withdrawn = seen.total(), gone.total()
-        self._broke(drained_without_cause(seen, gone, in_all=soaked.drains))
+        seen, gangs = await self._drained(of_gangs=False), await self._drained(of_gangs=True)
+        gone = withdrawals(clusters)
+        soaked.gang_drains, soaked.withdrawn = gangs.total(), gone.total()
+        soaked.drains_seen = seen.total() + soaked.gang_drains
+        singles = soaked.drains - soaked.gang_drains
+        self._broke(drained_without_cause(seen, split(gone, of_gangs=False), in_all=singles))
         self._broke(late(soaked.starts_s, self._spec.decides_s))
         report = clusters.report(0)
         soaked.bootstraps, soaked.sessions = report.bootstraps, report.sessions
@@ -354,6 +366,17 @@ def withdrawals(clusters: SimulatedClusters) -> Counter[Share]:
             for instance_type, units in each.withdrawn.items()
         }
     )
+
+
+def split(counts: Counter[Share], *, of_gangs: bool) -> Counter[Share]:
+    """The part that is about gangs, or all the rest."""
+    wanted = ((share, n) for share, n in counts.items() if is_of_gangs(share) is of_gangs)
+    return Counter(dict(wanted))
+
+
+def is_of_gangs(share: Share) -> bool:
+    """Whether this demand runs whole and in one place, or not at all."""
+    return share.instance_type in GANG_TYPES
 
 
 def book_of(rows: Iterable[MachineRow]) -> dict[str, Held]:
