@@ -10,9 +10,16 @@ from typing import Any, Final
 import pytest
 
 from mainstay.cli import audit, exits
+from mainstay.model.cost import bucket_for
+from mainstay.model.ids import ClusterId
+from mainstay.model.need import Need, NeedProfile, Operator, Requirement
+from mainstay.model.profile import INSTANCE_TYPE_KEY, CapacityType
 from mainstay.model.questions import SetControlRequest
+from mainstay.model.resources import scale
 from mainstay.model.state import State
+from mainstay.providers.sim.offers import Offer, choose, small_catalog
 from mainstay.providers.sim.provider import Sim
+from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.shard.answers.view import ShardControls
 from mainstay.shard.audit.files import AuditFiles, Sizes, files_of
 from mainstay.shard.audit.log import AuditLog
@@ -129,6 +136,77 @@ def test_a_line_says_for_which_need_and_at_what_price(log: Path) -> None:
     drains = [line for line in lines(log) if line["kind"] == "reclaim"]
     assert {line["need"] for line in drains} == {None}
     assert all({"saved_per_hour", "at_risk_dollars", "grace_s"} <= line.keys() for line in drains)
+
+
+LARGE, XLARGE = "m5.large", "m5.xlarge"
+PRICES: Final = {LARGE: 0.096, XLARGE: 0.192}
+"""What they cost on demand, by the hour."""
+
+AT_RISK: Final = {LARGE: 16.0, XLARGE: 128.0}
+"""The greater penalty of who has them, as it is kept: up to the next power of two."""
+
+
+def priced(cluster: ClusterId, kind: str, machines: int, priority: int, *penalties: float) -> Need:
+    """Demand for so many machines of a type; what an interruption and a reclaim cost it."""
+    units = dict(sold(kind).resources.units)
+    interruption, reclamation = (bucket_for(dollars) for dollars in penalties)
+    profile = NeedProfile(
+        (Requirement(INSTANCE_TYPE_KEY, Operator.IN, (kind,)),),
+        priority=priority,
+        interruption_penalty_bucket=interruption,
+        reclamation_penalty_bucket=reclamation,
+    )
+    aggregate = scale(units, machines)
+    return Need(cluster=cluster, profile=profile, aggregate=aggregate, min_unit=units)
+
+
+def sold(kind: str) -> Offer:
+    return choose(small_catalog(), [kind])[0]
+
+
+async def what_money_is_about(folder: Path) -> None:
+    """Machines are bought, taken for somebody who matters more, and given up."""
+    pools = tuple(
+        Pool(sold(kind), CapacityType.ON_DEMAND, slots) for kind, slots in ((LARGE, 2), (XLARGE, 1))
+    )
+    two, other = priced(WEB, LARGE, 2, 100, 3.0, 10.0), priced(WEB, XLARGE, 1, 100, 100.0, 1.0)
+    async with (
+        sims(SimSpec(pools=pools, seed=1, name="sim")) as providers,
+        audited(folder, providers) as whole,
+        whole.cluster() as web,
+        whole.cluster("db") as db,
+    ):
+        web.roll_up([two, other])
+        await asyncio.sleep(200)
+        assert len(whole.machines(State.CONFIGURED)) == 3
+        db.roll_up([priced(db.name, LARGE, 1, 1_000, 0.25, 0.25)])
+        await asyncio.sleep(200)
+        web.roll_up([two])
+        await asyncio.sleep(200)
+
+
+def test_a_line_says_what_a_machine_costs_and_what_a_drain_saves_and_puts_at_risk(
+    tmp_path: Path,
+) -> None:
+    """By a scene in which none of these is nothing."""
+    run(what_money_is_about(tmp_path))
+
+    executed = [line for line in lines(tmp_path) if line["disposition"] == "executed"]
+    kinds = {line["machine"]: line["machine"].split(".use")[0] for line in executed}
+    for line in executed:
+        assert line["price_per_hour"] == PRICES[kinds[line["machine"]]]
+    bought = [line for line in executed if line["kind"] in {"provision", "bootstrap"}]
+    assert all(line.keys().isdisjoint({"saved_per_hour", "at_risk_dollars"}) for line in bought)
+    needs_of = {(line["need"]["cluster"], line["need"]["priority"]) for line in bought}
+    assert needs_of == {(WEB, 100), ("db", 1_000)}
+    drained = {line["kind"]: line for line in executed if line not in bought}
+    assert drained.keys() == {"preempt", "reclaim"}
+    for what, kind in (("preempt", LARGE), ("reclaim", XLARGE)):
+        line = drained[what]
+        assert (line["cluster"], kinds[line["machine"]]) == (WEB, kind)
+        assert (line["saved_per_hour"], line["at_risk_dollars"]) == (PRICES[kind], AT_RISK[kind])
+    need = drained["preempt"]["need"]
+    assert (need["cluster"], need["priority"]) == ("db", 1_000)
 
 
 def test_a_line_says_in_which_cycle_it_was_decided_and_in_which_it_ended(log: Path) -> None:
