@@ -23,7 +23,7 @@ from mainstay.coordinator.records import MoveState
 from mainstay.model.calls import Call, Status
 from mainstay.providers.kit.metrics import Found, Metrics, StepEnd
 from mainstay.shard.metric_rows import ROWS, MetricKind
-from mainstay.shard.outcomes import Disposition
+from mainstay.shard.outcomes import Disposition, Outcome
 from mainstay.tenancy.billing.metrics import BillerMetrics
 from mainstay.tenancy.bus_metrics import ConsumerMetrics, RelayMetrics
 from mainstay.tenancy.states import OutboxStatus
@@ -50,6 +50,7 @@ SUBJECTS: Final = {
     "quarantine": r"mainstay_shard_rollups_quarantined",
     "breakers": r"mainstay_shard_breakers_open",
     "a provider that does not answer": r"mainstay_shard_provider_answering == 0",
+    "defects of actions": r'mainstay_shard_action_outcomes_total\{outcome="transition_error"\}',
     "slow cycles": r"mainstay_shard_cycle_seconds_bucket",
     "the audit log": r"mainstay_shard_audit_writes_failed_total",
     "the providers": r"mainstay_provider_steps_total",
@@ -88,6 +89,7 @@ VALUES: Final[Mapping[tuple[str, str], set[str]]] = {
     ("mainstay_coordinator_shards", "standing"): _words(ShardWord),
     ("mainstay_coordinator_moves", "state"): _words(MoveState),
     ("mainstay_shard_actions_total", "disposition"): _words(Disposition),
+    ("mainstay_shard_action_outcomes_total", "outcome"): _words(Outcome),
     ("mainstay_provider_calls_total", "status"): _words(Status),
     ("mainstay_provider_steps_total", "end"): _words(StepEnd),
     ("mainstay_provider_reconcile_total", "found"): _words(Found),

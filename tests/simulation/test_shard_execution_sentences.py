@@ -12,7 +12,9 @@ from typing_extensions import override
 from mainstay.engine.preempt import LONGEST_GRACE_S
 from mainstay.model.calls import BLOB_BYTES_MAX, Call, ConfigureRequest, CreateRequest
 from mainstay.model.frames import BootstrapAnswer, BootstrapAsked, ShardFrame
+from mainstay.model.machine import Machine
 from mainstay.model.state import State
+from mainstay.providers.kit.steps import placed
 from mainstay.providers.sim.latency import CLOUD, Latency
 from mainstay.providers.sim.spec import SimSpec
 from mainstay.shard.events import Event
@@ -318,6 +320,68 @@ class TestAcksOnTheWay:
                     assert [each.state for each in whole.machines()] == [State.CONFIGURED]
                     assert outcomes(whole, Outcome.TRANSITION_ERROR) == 0
                     assert not whole.journal.of(Event.MACHINE_FAILED)
+
+        run(scenario())
+
+
+class TestDefects:
+    """`transition_error` says that somebody has to look, so nothing else is counted there."""
+
+    def test_a_defect_is_a_transition_error_and_no_race_repetition_or_full_queue_is(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario() -> None:
+            async with sims(quick(idle=12)) as providers:
+                async with running(tmp_path, providers, workers=1) as whole, whole.cluster() as web:
+                    await asyncio.sleep(15)
+                    link, names = line(whole), [each.id for each in whole.machines()]
+                    raced, broken = names[:2]
+
+                    def acked(record: Machine) -> Machine:
+                        if record.id == broken:
+                            raise ArithmeticError("an answer that nobody has thought of")
+                        back = {"state": State.IDLE, "cluster": None, "shard_metadata": {}}
+                        return dataclasses.replace(record, **back if record.id == raced else {})
+
+                    link.travel_s, link.acks = dict.fromkeys(names, 4.0), acked
+                    web.ask_for(12)
+                    await asyncio.sleep(200)
+
+                    assert outcomes(whole, Outcome.RACED_TO_IDLE) >= 1
+                    assert disposed(whole, "dropped", "bootstrap") >= 1
+                    assert disposed(whole, "deduplicated", "bootstrap") >= 1
+                    assert outcomes(whole, Outcome.TRANSITION_ERROR) == 1
+                    (record,) = [
+                        each
+                        for each in whole.journal.records()
+                        if each.outcome is Outcome.TRANSITION_ERROR
+                    ]
+                    assert record.order.action.machine == broken
+                    assert "an answer that nobody has thought of" in record.detail
+                    assert whole.journal.of(Event.WORKER_FAILED) == ["bootstrap"]
+                    assert whole.journal.of(Event.MACHINE_FAILED) == ["transition_error"]
+                    others = {*names} - {raced, broken}
+                    assert {whole.machine(each).state for each in others} == {State.CONFIGURED}
+
+        run(scenario())
+
+    @pytest.mark.parametrize("state", [State.CREATING, State.DELETING, State.DRAINING])
+    def test_an_ack_that_is_not_about_this_step_is_an_old_one_and_forces_nothing(
+        self, tmp_path: Path, state: State
+    ) -> None:
+        async def scenario() -> None:
+            async with sims(quick(idle=1)) as providers:
+                async with running(tmp_path, providers) as whole, whole.cluster() as web:
+                    await asyncio.sleep(15)
+                    line(whole).acks = lambda each: placed(each, state)
+                    web.ask_for(1)
+                    await asyncio.sleep(0.5)
+                    assert [each.state for each in whole.machines()] == [State.CONFIGURING]
+                    await asyncio.sleep(30)
+
+                    assert [each.state for each in whole.machines()] == [State.CONFIGURED]
+                    assert outcomes(whole, Outcome.ACCEPTED) == 1
+                    assert outcomes(whole, Outcome.TRANSITION_ERROR) == 0
 
         run(scenario())
 
