@@ -65,7 +65,8 @@ def test_while_all_ask_for_the_same_nothing_is_taken_from_anybody(soaked: Soaked
 
 def test_there_was_something_to_break(soaked: Soaked) -> None:
     assert soaked.bootstraps > soaked.serving > 0
-    assert soaked.withdrawn >= soaked.drains >= soaked.drains_seen > 0
+    assert soaked.withdrawn >= soaked.drains - soaked.gang_drains
+    assert soaked.drains >= soaked.drains_seen > soaked.gang_drains
     assert soaked.recognised > SPEC.clusters
     assert soaked.sessions >= SPEC.clusters * 2
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,6 +87,45 @@ class TestFailuresInNumbers:
                     assert len(whole.machines(State.CONFIGURED)) == 78
 
         run(scenario())
+
+    def test_after_a_while_it_is_tried_again_and_if_that_fails_not_for_twice_as_long(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario() -> None:
+            async with sims(quick(idle=40)) as providers:
+                async with running(tmp_path, providers) as whole, whole.cluster() as web:
+                    await asyncio.sleep(15)
+                    link = line(whole)
+                    link.refuses = only(ConfigureRequest, Rejected("dead disk"))
+                    web.ask_for(10)
+                    await asyncio.sleep(170)
+                    first, again = tries(whole)
+                    assert 60 <= again - first <= 60 + TICK_S
+                    assert not whole.machines(State.CONFIGURED)
+                    places = {*whole.journal.of(Event.BREAKER_OPENED)}
+                    assert places >= {"topology.kubernetes.io/zone"}
+                    link.refuses = lambda _: None
+                    await asyncio.sleep(100)
+
+                    _, again, last = tries(whole)
+                    assert 120 <= last - again <= 120 + TICK_S
+                    assert len(whole.machines(State.CONFIGURED)) == 10
+                    opened, closed = (
+                        whole.journal.of(event)
+                        for event in (Event.BREAKER_OPENED, Event.BREAKER_CLOSED)
+                    )
+                    assert sorted(opened) == sorted(closed) == sorted([*places] * 2)
+
+        run(scenario())
+
+
+TICK_S: Final = 10.0
+
+
+def tries(whole: Whole) -> list[float]:
+    """When the shard began anew to have machines configured, after at least half a minute."""
+    times = [each.at_s for each in line(whole).tried if isinstance(each.request, ConfigureRequest)]
+    return [at for before, at in pairwise([-math.inf, *times]) if at - before > 30]
 
 
 def in_rack(machines: list[Machine], rack: str) -> list[MachineId]:
