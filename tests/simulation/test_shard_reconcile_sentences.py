@@ -2,25 +2,29 @@
 
 import asyncio
 import dataclasses
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from builders import an_assignment
-from mainstay.model.calls import Capabilities, ConfigureRequest, GetRequest
+from mainstay.model.calls import Capabilities, ConfigureRequest, GetRequest, ListRequest
 from mainstay.model.errors import Fenced, Unavailable
 from mainstay.model.frames import BootstrapAsked
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.metadata import encode
-from mainstay.model.profile import Profile
+from mainstay.model.profile import ZONE_KEY, CapacityType, Profile
 from mainstay.model.resources import Resources
 from mainstay.model.state import State
 from mainstay.processes.shard_pages import readiness
 from mainstay.providers.sim.provider import Sim
+from mainstay.providers.sim.spec import Pool, SimSpec
 from mainstay.shard.events import Event
 from meddled_links import MeddledLink, line, meddled_lines, quick
+from shard_over_sim import OFFER
 from virtual_loop import LoopClock, run
 from whole_shard import Whole, a_provider, running, sims
 
@@ -277,6 +281,60 @@ class TestWhatIsGone:
                 assert len(whole.machines()) == machines - missing
 
         run(scenario())
+
+
+OURS, THEIRS = OFFER.zone, "west-1"
+SHARED: Final = SimSpec(
+    pools=tuple(
+        Pool(dataclasses.replace(OFFER, zone=zone), capacity, 3)
+        for capacity in (CapacityType.RESERVED, CapacityType.ON_DEMAND)
+        for zone in (OURS, THEIRS)
+    ),
+    name="sim",
+)
+"""In every list there is something of ours, and something of another shard's."""
+
+
+class TestDomains:
+    @KINDS
+    def test_of_a_list_in_which_only_a_part_is_ours_only_that_is_taken_in(
+        self, tmp_path: Path, settings: dict[str, Any]
+    ) -> None:
+        """Whatever is asked for, and whatever becomes of what is not ours."""
+        domains = (f"{ZONE_KEY}={OURS}",)
+
+        async def scenario() -> None:
+            async with sims(SHARED) as providers:
+                sim = providers["sim"]
+                async with (
+                    running(tmp_path, providers, domains=domains, **settings) as whole,
+                    whole.cluster() as web,
+                ):
+                    await asyncio.sleep(15)
+                    assert zones(whole.machines()) == Counter({OURS: 6})
+                    web.ask_for(12)
+                    await asyncio.sleep(300)
+                    assert zones(whole.machines(State.CONFIGURED)) == Counter({OURS: 6})
+
+                    known = {machine.id for machine in whole.machines()}
+                    batch = await sim.provider.list(ListRequest(since=line(whole).cursors[-1]))
+                    assert not len(batch)
+                    for zone in (OURS, THEIRS):
+                        await sim.lose(MachineId(f"{OFFER.instance_type}.{zone}.reserved.00001"))
+                    changed = await sim.provider.list(ListRequest(since=batch.cursor))
+                    told = [changed.machine(place) for place in range(len(changed))]
+                    assert zones(told) == Counter({OURS: 1, THEIRS: 1})
+                    await asyncio.sleep(300)
+                    assert zones(whole.machines()) == Counter({OURS: 6})
+                    assert len({machine.id for machine in whole.machines()} - known) == 1
+                    asked = {each.request.machine for each in line(whole).tried}
+                    assert not [name for name in asked if OURS not in name]
+
+        run(scenario())
+
+
+def zones(machines: Iterable[Machine]) -> Counter[str]:
+    return Counter(machine.profile.zone for machine in machines)
 
 
 class TestWhatIsTakenIn:
