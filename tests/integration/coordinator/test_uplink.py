@@ -289,23 +289,44 @@ def test_cycles_and_demand_go_on_at_the_same_pace_whatever_the_coordinator_says(
         assert lied_to.stop() == 0
 
 
+@contextmanager
+def never_answering() -> Iterator[str]:
+    """Somebody who takes connections and says nothing at all."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
 def test_a_shard_is_ready_in_the_same_way_with_and_without_a_coordinator(tmp_path: Path) -> None:
-    liar = Liar()
-    with at_home(tmp_path) as home, hanging_up() as (rude, taken), lying(liar) as at:
+    """Also with one that is silent, before the first report to it can have come to an end, and with
+    one of which every word is a lie.
+    """
+    liar, truthful = Liar(itertools.cycle(LIES.items()), is_true=itertools.repeat(False)), Liar()
+    with (
+        at_home(tmp_path) as home,
+        hanging_up() as (rude, taken),
+        never_answering() as silent,
+        lying(liar) as lied,
+        lying(truthful) as at,
+    ):
         one = provider(home)
         led = ("--coordinator", nobody(), "--coordinator", at, "--advertise", "here.example:7780")
+        waits = shard(home, "unanswered", one, "--coordinator", silent)
+        until(lambda: waits.page("/readyz") == (200, "ok\n"))
+        assert waits.metric(REPORTS) == 0
         shards = [
             shard(home, "alone", one),
             shard(home, "deserted", one, "--coordinator", nobody()),
             shard(home, "hung-up-on", one, "--coordinator", rude),
             shard(home, "led", one, *led),
+            shard(home, "lied-to", one, "--coordinator", lied),
         ]
         for each in shards:
             until(lambda each=each: each.page("/readyz") == (200, "ok\n"))
         until(lambda: taken)
         until(lambda: shards[1].metric(REPORTS, outcome="unheard"))
         until(lambda: shards[3].metric(REPORTS, outcome="answered"))
-        heard = liar.heard[0]
+        until(lambda: liar.told)
+        heard = truthful.heard[0]
         assert (heard.shard, heard.address) == ("led", "here.example:7780")
         assert heard.epoch == shards[3].facts["epoch"]
-        assert [each.stop() for each in shards] == [0, 0, 0, 0]
+        assert [each.stop() for each in (waits, *shards)] == [0] * 6
