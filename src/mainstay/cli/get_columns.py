@@ -81,6 +81,14 @@ def _held_back() -> Column:
     return _made("held back", lambda row: held_back(row.progress))
 
 
+def _saved(row: Any) -> str:
+    """What nobody pays any more; a preempted machine goes on costing, and no other is bought."""
+    if not row.saved_per_hour:
+        return ""
+    not_bought = " not bought" if row.kind == "preempt" else ""
+    return f"{dollars(row.saved_per_hour)}{not_bought}"
+
+
 def need_name(each: Of) -> str:
     """As `explain need` takes it."""
     row = each.row
@@ -167,7 +175,7 @@ ACTIONS: Final = Shown(
         _plain("provider"),
         _plain("decided", wide=True),
         _plain("group", wide=True),
-        _made("saves/hour", lambda row: dollars(row.saved_per_hour) if row.saved_per_hour else ""),
+        _made("saves/hour", _saved),
         _made("at risk", _at_risk),
         _made("$/hour", lambda row: dollars(row.price_per_hour), wide=True),
         _plain("detail", wide=True),

@@ -217,7 +217,7 @@ class ActionRow:
     seconds: float = 0.0
     price_per_hour: float = 0.0
     saved_per_hour: float = 0.0
-    """Dollars; of a preempt and a reclaim."""
+    """Dollars; of a reclaim what nobody pays any more, of a preempt what its need need not buy."""
 
     at_risk_dollars: float = 0.0
     """What its workload loses by being drained."""

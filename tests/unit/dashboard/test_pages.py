@@ -312,6 +312,31 @@ def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     assert ">$1.00<" in visitor.get("/money?by=cluster").text
 
 
+class Draining(FakeShard):
+    """One drain of each kind that is asked for."""
+
+    @override
+    async def actions(self, query: v.ActionQuery) -> v.ActionRows:
+        row = v.ActionRow(
+            cycle=3, decided=3, kind=query.kind, machine="m-1", cluster="web",
+            disposition="executed", saved_per_hour=2.5, at_risk_dollars=32.0,
+        )  # fmt: skip
+        return v.ActionRows(stamp=v.Stamp(shard=self.name, cycle=3), matched=1, rows=(row,))
+
+
+def test_what_a_preempt_saves_is_not_said_to_be_paid_no_more() -> None:
+    """Its machine goes on costing, for somebody else."""
+    text = Visitor(Draining("shard-a")).sign_in().get("/money").text
+    [reclaim, preempt] = [
+        re.sub("<[^>]+>", " ", line)
+        for line in re.findall(r"<tr>(.*?)</tr>", text) if "m-1" in line
+    ]  # fmt: skip
+    assert ("reclaim" in reclaim, "$2.50" in reclaim, "not bought" in reclaim) == (
+        True, True, False,
+    )  # fmt: skip
+    assert ("preempt" in preempt, "$2.50 not bought" in preempt, "$32.00" in preempt) == (True,) * 3
+
+
 @pytest.mark.parametrize("state", Standing)
 def test_how_an_account_stands_is_said_in_words_and_colour(state: Standing) -> None:
     tenants = FakeTenancy({

@@ -40,6 +40,11 @@ STANDINGS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """How each standing of an account is coloured."""
 
+NOT_BOUGHT: Final = (
+    "A machine that is preempted goes on costing, for the need that it was taken for: not bought is"
+    " what another one like it would cost."
+)
+
 DRAINS: Final = 25
 PROJECTS: Final = 20
 Sums = Counter[str]
@@ -159,7 +164,7 @@ def _drains(told: Sequence[Told[v.ActionRows]]) -> Html:
     rows = [
         (machine_link(row.machine), mark(row.kind), row.cluster,
          mark(row.disposition, "good" if row.disposition == "executed" else "warn"),
-         dollars(row.saved_per_hour), "no amount is enough" if row.pinned
+         _saved(row), "no amount is enough" if row.pinned
          else dollars(row.at_risk_dollars), need_link(each.source, row), exact_moment(row.at_s),
          each.source)
         for each, row in found[:DRAINS]
@@ -170,7 +175,12 @@ def _drains(told: Sequence[Told[v.ActionRows]]) -> Html:
     )  # fmt: skip
     made = table("The last machines that were taken back, the newest first", columns, rows,
                  "Nothing was reclaimed or preempted yet.")  # fmt: skip
-    return section("Reclaims and preempts", made)
+    return section("Reclaims and preempts", made, h("p", NOT_BOUGHT, class_="note"))
+
+
+def _saved(row: v.ActionRow) -> str:
+    per_hour = dollars(row.saved_per_hour)
+    return f"{per_hour} not bought" if row.kind == ActionKind.PREEMPT else per_hour
 
 
 async def _tenants(asking: Asking) -> Html:
