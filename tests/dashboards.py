@@ -160,8 +160,12 @@ class FakeShard:
 
     async def money(self, query: m.MoneyQuery) -> m.MoneyRows:
         named = [self.name, *([m.NOBODY] if query.by == "cluster" else [])]
-        rows = tuple(v.MoneyRow(name=name, spend_per_hour=10**9) for name in named)
-        return m.MoneyRows(stamp=self._stamp(query), rows=rows)
+        rows = tuple(
+            v.MoneyRow(name=name, spend_per_hour=10**9, unclaimed_per_hour=10**8,
+                       saving_per_hour=3 * 10**8)
+            for name in named
+        )  # fmt: skip
+        return m.MoneyRows(stamp=self._stamp(query), rows=rows, on_demand={self.name: 10**9})
 
     async def explain(self, question: q.Question) -> q.Explanation:
         stamp, n = self._stamp(question), self.name

@@ -101,11 +101,16 @@ def test_projects_what_nobody_holds_and_the_whole(home: Path, capsys: Captured) 
     parts = [row for name, row in rows.items() if name != "(all)"]
     for column in ("spend_per_hour", "spent"):
         assert sum(row[column] for row in parts) == rows["(all)"][column] > 0
+    for column in ("waste_per_hour", "waste", "saving_per_hour", "saving"):
+        assert sum(row[column] for row in parts) == rows["(all)"][column]
     assert rows["(all)"]["earns_per_hour"] == {"USD": 750}
     assert "Tenants are cluster web; counted for" in shown.err
 
     assert main.dispatch(["money", "--by", "tenant"]) == exits.DONE
     header, first, *_ = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert header == ["TENANT", "GPUS", "$/HOUR", "SPENT", "PAYS/HOUR", "PAID"]
+    assert header == [
+        "TENANT", "GPUS", "$/HOUR", "SPENT", "WASTE/HOUR", "WASTE", "SAVES/HOUR", "SAVED",
+        "PAYS/HOUR", "PAID",
+    ]  # fmt: skip
     assert first[:3] == ["blue", "2", "0.25"]
-    assert first[4] == "$5.00"
+    assert first[8] == "$5.00"

@@ -19,7 +19,7 @@ from mainstay.tenancy.billing.tenant_money import (
     Paid,
     TenantRow,
     facts_of,
-    of_cluster,
+    paid_by,
     remarks,
     tenant_rows,
 )
@@ -57,10 +57,8 @@ def show_tenants(found: "Sequence[Server]", api: str, printer: Printer) -> int:
 
 async def _paid(shard: "RemoteShard", cluster: str) -> Paid:
     told = await shard.money(m.MoneyQuery(by="cluster"))
-    prices: dict[str, float] = {}
-    async for chunk in shard.machines(v.MachineQuery(cluster=cluster)):
-        prices |= {each.id: each.price_per_hour for each in chunk.rows}
-    return Paid(of_cluster(told, cluster), told.since_s, prices)
+    chunks = shard.machines(v.MachineQuery(cluster=cluster))
+    return paid_by(told, cluster, [row async for chunk in chunks for row in chunk.rows])
 
 
 def _nodes(api: "Client") -> Iterator[Mapping[str, Any]]:
@@ -104,6 +102,10 @@ COLUMNS: Final = (
     Column("gpus", lambda row: row.gpus),
     _column("$/hour", "spend_per_hour"),
     _column("spent", "spent"),
+    _column("waste/hour", "waste_per_hour"),
+    _column("waste", "waste"),
+    _column("saves/hour", "saving_per_hour"),
+    _column("saved", "saving"),
     _earnings("pays/hour", "earns_per_hour"),
     _earnings("paid", "earned"),
 )

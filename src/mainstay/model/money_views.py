@@ -3,6 +3,7 @@
 Field names are those of proto/mainstay/v1/shard.proto, as in mainstay.model.views.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,3 +35,7 @@ class MoneyRows:
     rows: tuple[MoneyRow, ...] = ()
     as_seen: tuple[str, ...] = ()
     """Providers that do not tell when they charge: right to within a cycle, not to the cent."""
+
+    on_demand: Mapping[str, int] = field(default_factory=dict)
+    """What each instance type costs per hour on demand, as providers list it: savings are told
+    against it."""

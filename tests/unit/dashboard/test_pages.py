@@ -304,8 +304,15 @@ def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     assert [cells[name][1] for name in ("prj", "(unclaimed)", "(all)")] == [
         "$0.20", "$0.80", "$1.00",
     ]  # fmt: skip
-    assert [cells[name][3] for name in ("prj", "(unclaimed)", "(all)")] == ["$9.00", "", "$9.00"]
+    assert [cells[name][3] for name in ("prj", "(unclaimed)", "(all)")] == [
+        "$0.00", "$0.10", "$0.10",
+    ]  # fmt: skip
     assert [cells[name][5] for name in ("prj", "(unclaimed)", "(all)")] == [
+        "$0.05", "$0.25", "$0.30",
+    ]  # fmt: skip
+    assert "all of the waste is at (unclaimed)" in text
+    assert [cells[name][7] for name in ("prj", "(unclaimed)", "(all)")] == ["$9.00", "", "$9.00"]
+    assert [cells[name][9] for name in ("prj", "(unclaimed)", "(all)")] == [
         "$8.80", "-$0.80", "$8.00",
     ]  # fmt: skip
     assert "$1.00" in cells["(all)"]

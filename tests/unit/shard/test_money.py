@@ -254,6 +254,16 @@ class TestAnswers:
         assert {row.name for row in told.rows} >= names
         assert sum(row.spent for row in told.rows) == told.total.spent > 0
 
+    def test_the_prices_that_savings_are_told_against_are_said(self) -> None:
+        on_demand = one(State.IDLE, "m-2", price=3.5, capacity=CapacityType.ON_DEMAND)
+        book = book_of(a_fleet(one(State.CONFIGURED, price=2.0), on_demand))
+
+        told = money_rows(
+            facts_of(book.account, since_s=0.0, at_s=HOUR), MoneyQuery(), Stamp(shard="")
+        )
+        assert told.on_demand == {"m5": 7 * NANO // 2}
+        assert told.total.saving_per_hour == 3 * NANO // 2
+
     def test_the_whole_alone_has_no_rows(self) -> None:
         told = run(a_view(a_shard()).money(MoneyQuery()))
 

@@ -19,7 +19,7 @@ from mainstay.tenancy.billing.tenant_money import (
     TenantRow,
     facts_of,
     margin,
-    of_cluster,
+    paid_by,
     remarks,
     tenant_rows,
 )
@@ -28,8 +28,9 @@ NANO: Final = 1e9
 
 COLUMNS: Final = (
     "Tenant", Column("GPUs", True), Column("Costs per hour", True), Column("Cost so far", True),
-    Column("Pays per hour", True), Column("Paid so far", True), Column("Margin per hour", True),
-    Column("Margin so far", True),
+    Column("Waste per hour", True), Column("Wasted so far", True), Column("Saved per hour", True),
+    Column("Saved so far", True), Column("Pays per hour", True), Column("Paid so far", True),
+    Column("Margin per hour", True), Column("Margin so far", True),
 )  # fmt: skip
 
 
@@ -51,10 +52,7 @@ async def by_tenant(asking: Asking, seen: Seen) -> Html:
 
 
 def _paid(told: m.MoneyRows, machines: v.MachineRows | None, cluster: str) -> Paid:
-    rows = machines.rows if machines else ()
-    return Paid(
-        of_cluster(told, cluster), told.since_s, {row.id: row.price_per_hour for row in rows}
-    )
+    return paid_by(told, cluster, machines.rows if machines else ())
 
 
 def _cut(held: Held, machines: Sequence[Told[v.MachineRows]]) -> list[str]:
@@ -73,6 +71,8 @@ def _row(row: TenantRow) -> Sequence[Child]:
         name = link(row.name, address("allocations", project=row.name))
     return (
         name, f"{row.gpus:,}", dollars(row.spend_per_hour / NANO), dollars(row.spent / NANO),
+        dollars(row.waste_per_hour / NANO), dollars(row.waste / NANO),
+        dollars(row.saving_per_hour / NANO), dollars(row.saving / NANO),
         _amounts(row.earns_per_hour), _amounts(row.earned),
         _margin(row.spend_per_hour, row.earns_per_hour), _margin(row.spent, row.earned),
     )  # fmt: skip

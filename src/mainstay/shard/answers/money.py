@@ -35,6 +35,8 @@ class MoneyFacts:
     amounts: Mapping[Cell, Amount]
     rates: Mapping[Cell, Rate]
     as_seen: tuple[str, ...] = ()
+    on_demand: Mapping[str, int]
+    """Nano-dollars per hour, by instance type."""
 
     @cached_property
     def sums(self) -> "Mapping[Cell, _Sums]":
@@ -52,6 +54,7 @@ def facts_of(
         amounts=account.amounts(nanoseconds(at_s)),
         rates=dict(account.rates()),
         as_seen=as_seen,
+        on_demand=dict(account.on_demand),
     )
 
 
@@ -72,6 +75,7 @@ def money_rows(facts: MoneyFacts, query: MoneyQuery, stamp: Stamp) -> MoneyRows:
         total=_added([*facts.sums.values()]),
         rows=tuple(sorted(rows, key=lambda row: (-row.spent, -row.spend_per_hour, row.name))),
         as_seen=facts.as_seen,
+        on_demand=facts.on_demand,
     )
 
 

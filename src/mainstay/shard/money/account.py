@@ -178,6 +178,11 @@ class Account:
                     self._sums[place].told = self._amount(cell, place, at_ns)
             self._prices = dict(prices)
 
+    @property
+    def on_demand(self) -> Mapping[str, int]:
+        """What each type costs on demand now, per hour."""
+        return self._prices
+
     def amounts(self, at_ns: int) -> dict[Cell, Amount]:
         """Every cell at this moment."""
         return {cell: self._amount(cell, place, at_ns) for cell, place in self._cells.items()}

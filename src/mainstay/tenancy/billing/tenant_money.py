@@ -2,17 +2,19 @@
 
 Pure: made of the answers of shards and of the API. Per hour, a project is charged its share of the
 machines it is on. So far, what was spent is divided by the GPU time that was held, since nobody
-keeps what each machine cost while it was somebody's.
+keeps what each machine cost while it was somebody's. What is saved against all on demand is divided
+in the same two ways. What is wasted is nobody's: a machine that a project is on is needed.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mainstay.model.money_views import MoneyRows
-from mainstay.model.views import MoneyRow
+from mainstay.model.profile import CapacityType
+from mainstay.model.views import MachineRow, MoneyRow
 
 Said = Mapping[str, Any]
 
@@ -27,6 +29,17 @@ NANO_PER_CENT: Final = 10_000_000
 HOUR_S: Final = 3_600
 
 
+class Cost(NamedTuple):
+    """Of one machine per hour, in nano-dollars."""
+
+    spend: int
+    saving: int
+    """Against the on-demand price of its type."""
+
+
+NO_COST: Final = Cost(0, 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantFacts:
     """What shards and the API say, at one moment."""
@@ -34,8 +47,8 @@ class TenantFacts:
     spending: MoneyRow
     """Of the cluster that tenants are, over all shards; in nano-dollars."""
 
-    prices: Mapping[str, float]
-    """Dollars per hour of its machines, by id."""
+    costs: Mapping[str, Cost]
+    """Of its machines, by id."""
 
     nodes: Sequence[Said]
     allocations: Sequence[Said]
@@ -54,9 +67,13 @@ class TenantRow:
     """That it holds now."""
 
     spend_per_hour: int = 0
-    """Nano-dollars, and so is the next."""
+    """Nano-dollars, as all that follows down to what it pays."""
 
     spent: int = 0
+    waste_per_hour: int = 0
+    waste: int = 0
+    saving_per_hour: int = 0
+    saving: int = 0
     earns_per_hour: Mapping[str, int] = field(default_factory=dict)
     """In minor units by currency: what it pays, as far as it is active."""
 
@@ -69,7 +86,21 @@ class Paid:
 
     spending: MoneyRow
     since_s: float
-    prices: Mapping[str, float]
+    costs: Mapping[str, Cost]
+
+
+def paid_by(told: MoneyRows, cluster: str, machines: Iterable[MachineRow]) -> Paid:
+    """What a shard tells of a cluster, by cluster, and of its machines."""
+    costs = {each.id: _cost(each, told.on_demand) for each in machines}
+    return Paid(of_cluster(told, cluster), told.since_s, costs)
+
+
+def _cost(machine: MachineRow, on_demand: Mapping[str, int]) -> Cost:
+    """As the shard counts it: what is on demand, or has no price on demand, saves nothing."""
+    spend = round(machine.price_per_hour * 1e9)
+    is_on_demand = machine.capacity_type == str(CapacityType.ON_DEMAND)
+    price = None if is_on_demand else on_demand.get(machine.instance_type)
+    return Cost(spend, 0 if price is None else price - spend)
 
 
 def of_cluster(told: MoneyRows, cluster: str) -> MoneyRow:
@@ -88,7 +119,7 @@ def facts_of(
     }
     return TenantFacts(
         spending=MoneyRow(name="", **sums),
-        prices={machine: price for one in paid for machine, price in one.prices.items()},
+        costs={machine: cost for one in paid for machine, cost in one.costs.items()},
         nodes=nodes,
         allocations=allocations,
         since_s=min((one.since_s for one in paid), default=0.0),
@@ -100,40 +131,50 @@ def tenant_rows(facts: TenantFacts) -> tuple[TenantRow, ...]:
     """Projects by what they cost, then what nobody holds, then the whole: they add up to it."""
     per_hour, held_gpus = _per_hour(facts)
     seconds = _held_seconds(facts)
-    spent = _divided(facts, seconds)
+    shares = _shares(facts, seconds)
     names = {each["project_id"] for each in facts.allocations}
     earned = {name: _earned(_of(facts, name), facts) for name in names}
-    projects = sorted(
-        held_gpus.keys() | {name for name in names if seconds[name] or any(earned[name].values())},
-        key=lambda name: (-per_hour[name], -spent[name], name),
-    )
+    total = facts.spending
     rows = [
         TenantRow(
             name=name,
             gpus=held_gpus[name],
-            spend_per_hour=per_hour[name],
-            spent=spent[name],
+            spend_per_hour=per_hour[name].spend,
+            spent=int(total.spent * shares[name]),
+            saving_per_hour=per_hour[name].saving,
+            saving=int(total.saving * shares[name]),
             earns_per_hour=_earns(_of(facts, name)),
             earned=earned[name],
         )
-        for name in projects
+        for name in held_gpus.keys()
+        | {name for name in names if seconds[name] or any(earned[name].values())}
     ]
-    total = facts.spending
-    rest = TenantRow(
-        name=UNCLAIMED,
-        gpus=max(0, _gpus_free(facts)),
-        spend_per_hour=total.spend_per_hour - sum(row.spend_per_hour for row in rows),
-        spent=total.spent - sum(row.spent for row in rows),
-    )
+    rows.sort(key=lambda row: (-row.spend_per_hour, -row.spent, row.name))
     whole = TenantRow(
         name=WHOLE,
-        gpus=sum(row.gpus for row in (*rows, rest)),
+        gpus=sum(held_gpus.values()) + max(0, _gpus_free(facts)),
         spend_per_hour=total.spend_per_hour,
         spent=total.spent,
+        waste_per_hour=total.idle_per_hour + total.unclaimed_per_hour,
+        waste=total.idle + total.unclaimed,
+        saving_per_hour=total.saving_per_hour,
+        saving=total.saving,
         earns_per_hour=_added(row.earns_per_hour for row in rows),
         earned=_added(row.earned for row in rows),
     )
-    return (*rows, rest, whole)
+    return (*rows, _rest(whole, rows), whole)
+
+
+SUMS: Final = (
+    "gpus", "spend_per_hour", "spent", "waste_per_hour", "waste", "saving_per_hour", "saving",
+)  # fmt: skip
+"""What of the rows adds up to the whole, with the one of what nobody holds."""
+
+
+def _rest(whole: TenantRow, rows: Sequence[TenantRow]) -> TenantRow:
+    """What is left of the whole."""
+    left = {name: getattr(whole, name) - sum(getattr(row, name) for row in rows) for name in SUMS}
+    return TenantRow(name=UNCLAIMED, **left)
 
 
 def margin(spent: int, earned: Mapping[str, int]) -> int | None:
@@ -155,19 +196,20 @@ def remarks(facts: TenantFacts) -> Iterator[str]:
         yield f"{own} GPUs are on nodes that no shard pays for; they cost nothing here."
     if not facts.spending.hosts:
         yield "No shard pays for a machine of tenants: is the bridge connected?"
-    yield "What was spent so far is divided by GPU time held; per hour it is by machine."
+    yield "What was spent and saved so far is divided by GPU time held; per hour it is by machine."
+    yield f"A machine that a project is on is needed: all of the waste is at {UNCLAIMED}."
 
 
 def _of(facts: TenantFacts, project: str) -> list[Said]:
     return [each for each in facts.allocations if each["project_id"] == project]
 
 
-def _paid_nodes(facts: TenantFacts) -> dict[str, tuple[float, int]]:
-    """Nodes that are machines of a shard: dollars per hour and GPUs, by id."""
+def _paid_nodes(facts: TenantFacts) -> dict[str, tuple[Cost, int]]:
+    """Nodes that are machines of a shard: what each costs and its GPUs, by id."""
     return {
-        node["id"]: (facts.prices[node["machine"]], node["gpus_total"])
+        node["id"]: (facts.costs[node["machine"]], node["gpus_total"])
         for node in facts.nodes
-        if node["status"] != "retired" and node["machine"] in facts.prices
+        if node["status"] != "retired" and node["machine"] in facts.costs
     }
 
 
@@ -187,19 +229,23 @@ def _gpus_free(facts: TenantFacts) -> int:
     return sum(gpus for _, gpus in nodes.values()) - held
 
 
-def _per_hour(facts: TenantFacts) -> tuple[defaultdict[str, int], defaultdict[str, int]]:
-    """Nano-dollars per hour and GPUs of each project that holds any."""
+def _per_hour(facts: TenantFacts) -> tuple[defaultdict[str, Cost], defaultdict[str, int]]:
+    """What each project costs per hour, and the GPUs of each that holds any."""
     nodes = _paid_nodes(facts)
-    dollars: defaultdict[str, int] = defaultdict(int)
+    costs: defaultdict[str, Cost] = defaultdict(lambda: NO_COST)
     gpus: defaultdict[str, int] = defaultdict(int)
     for each in facts.allocations:
         if each["status"] not in HOLDING:
             continue
-        gpus[each["project_id"]] += each["gpus"]
-        price, on_node = nodes.get(each["node_id"], (0.0, 0))
-        if on_node:
-            dollars[each["project_id"]] += round(price * 1e9) * each["gpus"] // on_node
-    return dollars, gpus
+        project, held = each["project_id"], each["gpus"]
+        gpus[project] += held
+        cost, on_node = nodes.get(each["node_id"], (NO_COST, 1))
+        so_far = costs[project]
+        costs[project] = Cost(
+            so_far.spend + cost.spend * held // on_node,
+            so_far.saving + cost.saving * held // on_node,
+        )
+    return costs, gpus
 
 
 def _held_seconds(facts: TenantFacts) -> defaultdict[str, float]:
@@ -214,8 +260,8 @@ def _held_seconds(facts: TenantFacts) -> defaultdict[str, float]:
     return found
 
 
-def _divided(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[str, int]:
-    """What was spent, by GPU time; what nobody held is left over."""
+def _shares(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[str, float]:
+    """Which part of all GPU time each project held; what nobody held is left over."""
     there = sum(
         node["gpus_total"]
         * _overlap_s(
@@ -224,9 +270,9 @@ def _divided(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[st
         for node in _lives(facts)
     )
     whole = max(there, sum(seconds.values()))
-    found: defaultdict[str, int] = defaultdict(int)
+    found: defaultdict[str, float] = defaultdict(float)
     for project, held in seconds.items():
-        found[project] = int(facts.spending.spent * (held / whole)) if whole else 0
+        found[project] = held / whole if whole else 0.0
     return found
 
 

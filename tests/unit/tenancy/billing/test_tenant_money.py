@@ -6,13 +6,18 @@ from typing import Any, Final
 
 import pytest
 
-from mainstay.model.views import MoneyRow
+from mainstay.model.money_views import MoneyRows
+from mainstay.model.profile import CapacityType
+from mainstay.model.state import State
+from mainstay.model.views import MachineRow, MoneyRow, Stamp
 from mainstay.tenancy.billing.tenant_money import (
     UNCLAIMED,
     WHOLE,
+    Cost,
     TenantFacts,
     TenantRow,
     margin,
+    paid_by,
     remarks,
     tenant_rows,
 )
@@ -52,12 +57,12 @@ def an_allocation(project: str, machine: str, gpus: int, **given: Any) -> dict[s
 
 def facts(
     nodes: Sequence[Mapping[str, Any]], allocations: Sequence[Mapping[str, Any]],
-    prices: Mapping[str, float] | None = None, **spending: int,
+    costs: Mapping[str, Cost] | None = None, **spending: int,
 ) -> TenantFacts:  # fmt: skip
     told = {"hosts": 1, "spend_per_hour": 16 * NANO, "spent": 32 * NANO, **spending}
     return TenantFacts(
         spending=MoneyRow(name="tenants", **told),
-        prices={"m-1": 16.0} if prices is None else prices,
+        costs={"m-1": Cost(16 * NANO, 8 * NANO)} if costs is None else costs,
         nodes=nodes,
         allocations=allocations,
         since_s=SINCE_S,
@@ -83,6 +88,52 @@ def test_what_was_spent_is_divided_by_the_gpu_time_held() -> None:
 
     assert (rows["blue"].spent, rows["red"].spent) == (8 * NANO, 8 * NANO)
     assert rows[UNCLAIMED].spent == 16 * NANO
+
+
+def test_what_is_saved_is_divided_as_what_is_spent() -> None:
+    rows = by_name(facts(
+        [a_node("m-1")], [an_allocation("blue", "m-1", 2)], saving_per_hour=8 * NANO,
+        saving=16 * NANO,
+    ))  # fmt: skip
+
+    assert (rows["blue"].saving_per_hour, rows["blue"].saving) == (2 * NANO, 4 * NANO)
+    assert (rows[UNCLAIMED].saving_per_hour, rows[UNCLAIMED].saving) == (6 * NANO, 12 * NANO)
+    assert (rows[WHOLE].saving_per_hour, rows[WHOLE].saving) == (8 * NANO, 16 * NANO)
+
+
+def test_what_is_wasted_is_no_projects() -> None:
+    """A machine that a project is on is needed."""
+    told = facts(
+        [a_node("m-1")], [an_allocation("blue", "m-1", 2)], unclaimed_per_hour=NANO,
+        unclaimed=2 * NANO,
+    )  # fmt: skip
+    rows = by_name(told)
+
+    assert (rows["blue"].waste_per_hour, rows["blue"].waste) == (0, 0)
+    assert (rows[UNCLAIMED].waste_per_hour, rows[UNCLAIMED].waste) == (NANO, 2 * NANO)
+    assert (rows[WHOLE].waste_per_hour, rows[WHOLE].waste) == (NANO, 2 * NANO)
+    assert any("all of the waste is at (unclaimed)" in line for line in remarks(told))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "instance_type", "saving"),
+    [
+        (CapacityType.SPOT, "big", 5 * NANO),
+        (CapacityType.BARE_METAL, "big", 5 * NANO),
+        (CapacityType.ON_DEMAND, "big", 0),
+        (CapacityType.SPOT, "unheard of", 0),
+    ],
+)
+def test_a_machine_saves_what_it_would_cost_more_on_demand(
+    capacity: CapacityType, instance_type: str, saving: int
+) -> None:
+    told = MoneyRows(stamp=Stamp(shard="s"), since_s=SINCE_S, on_demand={"big": 21 * NANO})
+    machine = MachineRow(
+        id="m-1", state=State.CONFIGURED, instance_type=instance_type, price_per_hour=16.0,
+        capacity_type=str(capacity),
+    )  # fmt: skip
+
+    assert paid_by(told, "tenants", [machine]).costs == {"m-1": Cost(16 * NANO, saving)}
 
 
 def test_the_parts_add_up_to_what_the_shard_pays() -> None:
@@ -171,7 +222,7 @@ def test_a_retired_life_of_a_machine_is_no_room() -> None:
 
 
 def test_without_the_bridge_that_is_said() -> None:
-    told = facts([], [], prices={}, hosts=0, spend_per_hour=0, spent=0)
+    told = facts([], [], costs={}, hosts=0, spend_per_hour=0, spent=0)
 
     assert any("is the bridge connected?" in line for line in remarks(told))
 

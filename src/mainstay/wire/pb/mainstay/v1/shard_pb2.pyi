@@ -464,7 +464,14 @@ class MoneyRow(_message.Message):
     def __init__(self, name: _Optional[str] = ..., hosts: _Optional[int] = ..., spend_per_hour: _Optional[int] = ..., spent: _Optional[int] = ..., idle_per_hour: _Optional[int] = ..., idle: _Optional[int] = ..., unclaimed_per_hour: _Optional[int] = ..., unclaimed: _Optional[int] = ..., saving_per_hour: _Optional[int] = ..., saving: _Optional[int] = ..., unpriced_per_hour: _Optional[int] = ..., unpriced: _Optional[int] = ...) -> None: ...
 
 class MoneyRows(_message.Message):
-    __slots__ = ("stamp", "since_s", "at_s", "by", "total", "rows", "as_seen")
+    __slots__ = ("stamp", "since_s", "at_s", "by", "total", "rows", "as_seen", "on_demand")
+    class OnDemandEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     STAMP_FIELD_NUMBER: _ClassVar[int]
     SINCE_S_FIELD_NUMBER: _ClassVar[int]
     AT_S_FIELD_NUMBER: _ClassVar[int]
@@ -472,6 +479,7 @@ class MoneyRows(_message.Message):
     TOTAL_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     AS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    ON_DEMAND_FIELD_NUMBER: _ClassVar[int]
     stamp: Stamp
     since_s: float
     at_s: float
@@ -479,7 +487,8 @@ class MoneyRows(_message.Message):
     total: MoneyRow
     rows: _containers.RepeatedCompositeFieldContainer[MoneyRow]
     as_seen: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., since_s: _Optional[float] = ..., at_s: _Optional[float] = ..., by: _Optional[str] = ..., total: _Optional[_Union[MoneyRow, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[MoneyRow, _Mapping]]] = ..., as_seen: _Optional[_Iterable[str]] = ...) -> None: ...
+    on_demand: _containers.ScalarMap[str, int]
+    def __init__(self, stamp: _Optional[_Union[Stamp, _Mapping]] = ..., since_s: _Optional[float] = ..., at_s: _Optional[float] = ..., by: _Optional[str] = ..., total: _Optional[_Union[MoneyRow, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[MoneyRow, _Mapping]]] = ..., as_seen: _Optional[_Iterable[str]] = ..., on_demand: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class SummaryQuery(_message.Message):
     __slots__ = ()
