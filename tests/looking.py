@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+import pytest
+
 import outside
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Locator, Page, Route
 
 PICTURES: Final = outside.ROOT / "site" / "screenshots"
 DOCUMENTED: Final = outside.ROOT / "docs" / "images"
@@ -76,6 +78,7 @@ def sign_in(page: "Page", fleet: Fleet, role: str) -> None:
     page.get_by_label("Token").fill(fleet.tokens[role])
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", name="Overview").wait_for()
+    page.wait_for_load_state()
 
 
 def go(page: "Page", name: str) -> None:
@@ -83,6 +86,13 @@ def go(page: "Page", name: str) -> None:
     menu = page.get_by_role("navigation", name="Main")
     menu.get_by_role("link", name=name, exact=True).click()
     page.get_by_role("heading", name=name, level=1).wait_for()
+    page.wait_for_load_state()  # or what is not there has only not come yet
+
+
+def are(found: "Locator", count: int) -> None:
+    """So many are there, or will be: a page may come before the numbers on it."""
+    expect = pytest.importorskip("playwright.sync_api").expect
+    expect(found).to_have_count(count, timeout=PATIENCE_MS)
 
 
 def picture(page: "Page", name: str) -> None:

@@ -1,15 +1,17 @@
 """Real processes of ours, on free ports, with a home of their own: all end with the test."""
 
 import json
+import os
 import signal
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from select import select
 from typing import Any, Final
 
 import nursery
@@ -124,6 +126,19 @@ def at_home(path: Path) -> Iterator[Home]:
         yield home
     finally:
         home.close()
+
+
+def read_until(
+    terminal: int, enough: Callable[[bytes], bool], *, patience_s: float = PATIENCE_S
+) -> bytes:
+    """What a terminal shows until that is enough."""
+    seen, deadline = b"", time.monotonic() + patience_s
+    while not enough(seen):
+        left_s = deadline - time.monotonic()
+        assert left_s > 0, f"it never showed it: {seen[-2000:]!r}"
+        if select([terminal], [], [], left_s)[0]:
+            seen += os.read(terminal, 65_536)
+    return seen
 
 
 def until(said: Any, *, patience_s: float = PATIENCE_S) -> Any:

@@ -1,6 +1,7 @@
 """Pages whose commands belong together: one shell runs all of them, as a newcomer types them."""
 
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,27 +32,14 @@ def _as_it_is(script: str) -> str:
     return script
 
 
-def typed(
-    page: Path,
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    change: Callable[[str], str] = _as_it_is,
-    timeout_s: float = 240.0,
-) -> str:
-    """What the commands of a page print, on both streams, if all of them end well and show all that
-    the page says they do; `change` is made to the script before.
-    """
+def tried(
+    page: Path, *, cwd: Path, env: Mapping[str, str],
+    change: Callable[[str], str] = _as_it_is, timeout_s: float = 240.0,
+) -> "subprocess.CompletedProcess[str]":  # fmt: skip
+    """How the commands of a page end; `change` is made to the script before."""
     blocks = pages.blocks(page.read_text())
     script = "".join(block.text for block in blocks if block.info == TYPED)
-    expected = [
-        line
-        for block in blocks
-        if block.info == SHOWN
-        for line in block.text.splitlines()
-        if line.strip()
-    ]
-    ended = outside.run(
+    return outside.run(
         ["bash", "-eu", "-o", "pipefail", "-m", "-c", change(GUARD + script)],
         cwd=cwd,
         env={
@@ -63,6 +51,28 @@ def typed(
         },
         timeout_s=timeout_s,
     )
+
+
+def typed(
+    page: Path,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    change: Callable[[str], str] = _as_it_is,
+    timeout_s: float = 240.0,
+) -> str:
+    """What the commands of a page print, on both streams, if all of them end well and show all that
+    the page says they do.
+    """
+    blocks = pages.blocks(page.read_text())
+    expected = [
+        line
+        for block in blocks
+        if block.info == SHOWN
+        for line in block.text.splitlines()
+        if line.strip()
+    ]
+    ended = tried(page, cwd=cwd, env=env, change=change, timeout_s=timeout_s)
     logs = "".join(path.read_text() for path in sorted(cwd.glob("*.log")))
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}{logs}"
     assert expected

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import outside
-from looking import Fleet, Looking, documented, go, picture, sign_in
+from looking import Fleet, Looking, are, documented, go, picture, sign_in
 from mainstay.model.assignment import PRIORITY_MAX
 from mainstay.runtime.clock import SystemClock
 from running import until
@@ -87,7 +87,8 @@ def test_3_an_unmet_need_is_found_and_explained(admin: "Page", pictured: bool) -
     for part in ("What it asks", "Reason", "Blocker", "Nearest miss"):
         told.get_by_text(part, exact=True).wait_for()
     assert "It misses" in told.inner_text()
-    assert admin.get_by_role("table", name="Each filter").locator("tbody tr").count() > 3
+    filters = admin.get_by_role("table", name="Each filter").locator("tbody tr")
+    until(lambda: filters.count() > 3)
     admin.get_by_text("blocks it", exact=True).wait_for()
     picture(admin, "04-explanation")
     if pictured:
@@ -107,7 +108,7 @@ def test_4_what_if_tells_actions_and_dollars_and_does_nothing(admin: "Page") -> 
     admin.get_by_role("heading", name="What would happen").wait_for()
     admin.get_by_text("Per hour then").wait_for()
     admin.get_by_text("Nothing was done.").first.wait_for()
-    assert admin.get_by_role("table", name="Actions that are planned").count() > 0
+    admin.get_by_role("table", name="Actions that are planned").first.wait_for()
     picture(admin, "05-what-if")
     admin.get_by_label("CPUs").fill("many")
     admin.get_by_role("button", name="What if?").click()
@@ -118,7 +119,7 @@ def test_5_a_machine_is_found_by_the_address_and_shows_its_life_and_history(
     admin: "Page", fleet: Fleet
 ) -> None:
     go(admin, "Machines")
-    assert admin.locator("tbody tr").count() == 50
+    are(admin.locator("tbody tr"), 50)
     first = admin.locator("tbody th").first.inner_text()
     admin.get_by_role("link", name="Next page").click()
     admin.wait_for_url("**/machines?after=*")
@@ -158,7 +159,7 @@ def _allocate(page: "Page", gpus: int) -> None:
 
 def test_6_an_allocation_is_created_and_its_timeline_grows(admin: "Page", pictured: bool) -> None:
     _allocate(admin, 2)
-    assert admin.locator("#timeline li").count() > 2
+    until(lambda: admin.locator("#timeline li").count() > 2)
     picture(admin, "08-allocation")
     if pictured:
         admin.reload()  # without the word that it is asked for
@@ -167,7 +168,7 @@ def test_6_an_allocation_is_created_and_its_timeline_grows(admin: "Page", pictur
     drawn = admin.get_by_role("img", name="in use").first
     drawn.wait_for()
     assert "a block of" in (drawn.text_content() or "")
-    assert admin.locator(".slot-held").count() >= 2
+    until(lambda: admin.locator(".slot-held").count() >= 2)
     picture(admin, "09-nodes")
     admin.locator(".rack h2 a").first.click()
     admin.get_by_role("table", name="Each slot").wait_for()
@@ -187,7 +188,7 @@ def test_7_it_is_released_and_its_proof_and_its_bill_are_seen(admin: "Page") -> 
     admin.get_by_role("button", name="Release").click()
     admin.get_by_text("It is being released.").wait_for()
     admin.locator(".steps li.now", has_text="released").wait_for()
-    assert admin.get_by_role("link", name="Release", exact=True).count() == 0
+    are(admin.get_by_role("link", name="Release", exact=True), 0)
     admin.get_by_role("heading", name="Proof of clean-up").wait_for()
     bill = admin.get_by_role("table", name="What it has cost, by month")
     bill.get_by_text("USD").first.wait_for()
@@ -228,7 +229,7 @@ def test_8_a_shard_is_held_back_with_a_reason_and_an_end_and_let_go(
 def test_9_numbers_of_a_shard_that_stops_grow_old_and_say_so(fleet: Fleet, admin: "Page") -> None:
     go(admin, "Shards")
     domains = admin.get_by_role("table", name="Who has which machines")
-    assert domains.locator("tbody tr").count() == 3
+    are(domains.locator("tbody tr"), 3)
     pid = json.loads((fleet.home / "run" / "shard-shard-b.json").read_text())["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -269,9 +270,9 @@ def test_10_who_may_only_look_sees_no_buttons_and_is_refused(
         sign_in(page, fleet, "readonly")
         for name in ("Controls", "Allocations", "Machines", "Needs", "Quotas", "Moves"):
             go(page, name)
-            assert page.locator("main form[method=post]").count() == 0
+            are(page.locator("main form[method=post]"), 0)
         go(page, "Controls")
-        assert page.locator("main button").count() == 0
+        are(page.locator("main button"), 0)
         answer = page.request.post(f"{fleet.url}/controls/set", form={"shard": "shard-a"})
         assert answer.status == 403
 
@@ -286,8 +287,8 @@ def test_racks_are_drawn_and_one_leads_to_its_machines(admin: "Page", pictured: 
     admin.locator(".rack h2 a").first.click()
     admin.get_by_role("heading", name="Drawn by state").wait_for()
     counted = int(admin.locator("caption").inner_text().split()[0])
-    assert admin.locator("svg.grid .cell").count() == counted
-    assert admin.locator("tbody tr").count() == min(counted, 50)
+    are(admin.locator("svg.grid .cell"), counted)
+    are(admin.locator("tbody tr"), min(counted, 50))
     picture(admin, "15-rack")
     admin.get_by_role("link", name="What if it were drained?").click()
     admin.get_by_role("heading", name="What would happen").wait_for()
@@ -295,7 +296,7 @@ def test_racks_are_drawn_and_one_leads_to_its_machines(admin: "Page", pictured: 
     admin.get_by_label("Grouped by").select_option("zone")
     admin.get_by_role("button", name="Show").click()
     admin.get_by_role("heading", name="Machines by zone").wait_for()
-    assert admin.locator("svg.grid").count() == 3
+    are(admin.locator("svg.grid"), 3)
 
 
 def _start(row: str) -> list[str]:
@@ -336,11 +337,11 @@ def test_quotas_and_moves_are_those_of_the_coordinator(admin: "Page") -> None:
     held = admin.get_by_role("table", name="What the first clusters have and may have")
     held.get_by_role("link", name="blue").first.wait_for()
     told = admin.locator("main").get_by_text("As coordinator tells it: live")
-    assert told.count() == 1
+    are(told, 1)
     picture(admin, "17-quotas")
     go(admin, "Moves")
     admin.get_by_role("heading", name="Instructions").wait_for()
-    assert told.count() == 4
+    are(told, 4)
     picture(admin, "18-moves")
 
 
@@ -352,7 +353,7 @@ def test_the_box_at_the_top_leads_to_what_has_the_name(admin: "Page", fleet: Fle
     admin.get_by_role("searchbox", name="Find").fill("shard-")
     admin.get_by_role("button", name="Find").click()
     found = admin.get_by_role("table", name="called shard-")
-    assert found.locator("tbody tr").count() == 2
+    are(found.locator("tbody tr"), 2)
     picture(admin, "19-find")
     go(admin, "Machines")
     machine = admin.locator("tbody th").first.inner_text()

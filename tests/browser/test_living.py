@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lone_dashboard import Lone, lone
-from looking import Looking, sign_in
+from looking import Looking, are, sign_in
 from running import until
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def test_a_machine_that_is_forgotten_is_said_to_be_gone(alone: Lone, looking: Lo
             has_text="no such machine here: check the name."
         ).wait_for()
         _is(page, "gone")
-        assert page.get_by_role("heading", name="Why").count() == 0
-        assert page.locator("main .facts").count() == 0
+        are(page.get_by_role("heading", name="Why"), 0)
+        are(page.locator("main .facts"), 0)
         alone.unsay("gone")
         page.get_by_role("heading", name="Why").wait_for()
         _is(page, "live")
-        assert page.get_by_role("alert").count() == 0
+        are(page.get_by_role("alert"), 0)
 
 
 def test_a_dashboard_that_hangs_is_not_taken_for_one_that_lives(

@@ -14,7 +14,7 @@ import pytest
 
 import outside
 import pages
-from looking import Fleet, Looking, picture, sign_in
+from looking import Fleet, Looking, are, picture, sign_in
 from mainstay.runtime.clock import SystemClock
 from running import until
 from together import SHOWN
@@ -119,7 +119,7 @@ def test_who_has_only_the_readme_comes_from_the_first_node_to_a_bill(
     with Looking(browser) as page:
         sign_in(page, fleet, "readonly")
         for _ in _everywhere(page, allocation):
-            assert page.locator("main form[method=post]").count() == 0
+            are(page.locator("main form[method=post]"), 0)
             shown = page.locator("main button").all_inner_texts()
             assert [text for text in shown if text not in {"Filter", "What if?", "Show"}] == []
 
@@ -133,7 +133,7 @@ def _first_nodes(walk: Walk) -> None:
     rows = walk.page.locator("tbody tr")
     rows.first.wait_for()
     assert {"Configured" in row for row in rows.all_inner_texts()} == {True}
-    assert walk.page.get_by_role("link", name="blue").count() > 0
+    walk.page.get_by_role("link", name="blue").first.wait_for()
 
 
 def _pending_need(walk: Walk) -> None:
@@ -149,6 +149,7 @@ def _pending_need(walk: Walk) -> None:
     row.get_by_text(walk.word("Explain"), exact=True).click()
     told = page.locator(".reasons")
     told.wait_for()
+    page.wait_for_load_state()
     parts = dict(
         zip(told.locator("dt").all_inner_texts(), told.locator("dd").all_inner_texts(), strict=True)
     )
@@ -171,7 +172,7 @@ def _what_if(walk: Walk) -> None:
     assert "Per hour then" in said
     assert len(DOLLARS.findall(said)) >= 2
     planned = page.get_by_role("table", name="Actions that are planned").first
-    assert planned.locator("tbody tr").count() > 0
+    planned.locator("tbody tr").first.wait_for()
     picture(page, "31-walk-what-if")
 
 
@@ -211,9 +212,11 @@ def _everywhere(page: "Page", allocation: str) -> Iterator[None]:
     for name in ("Machines", "Needs", "What if", "Allocations", "Controls"):
         menu.get_by_role("link", name=name, exact=True).click()
         page.get_by_role("heading", name=name, level=1).wait_for()
+        page.wait_for_load_state()
         yield
     page.get_by_role("heading", name="Controls", level=1).wait_for()
     menu.get_by_role("link", name="Allocations", exact=True).click()
     page.get_by_role("link", name=allocation).click()
     page.get_by_role("heading", name=f"Allocation {allocation}").wait_for()
+    page.wait_for_load_state()
     yield

@@ -22,7 +22,6 @@ def test_the_tutorial_runs_and_prints_what_it_says() -> None:
             PAGE,
             cwd=folder,
             env={
-                "MAINSTAY_HOME": str(folder / "home"),
                 "MAINSTAY_API_LISTEN": api,
                 "MAINSTAY_API_AGENTS": "127.0.0.1:0",
                 "MAINSTAY_SERVER": f"http://{api}",

@@ -16,6 +16,7 @@ import yaml
 import outside
 from live_shard import plain_need, short_need, started
 from mainstay.cli import exits, main
+from running import read_until
 from tree import BIN
 
 Captured = pytest.CaptureFixture[str]
@@ -52,8 +53,8 @@ def two(homes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def said(words: str, capsys: Captured) -> tuple[int, str, str]:
     capsys.readouterr()
     code = main.dispatch(words.split())
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err
+    told = capsys.readouterr()
+    return code, told.out, told.err
 
 
 def document(words: str, capsys: Captured) -> Any:
@@ -591,16 +592,14 @@ class TestTop:
             [str(BIN / "mainstay"), "top"], env=environment, stdin=its_end, stdout=its_end
         )
         os.close(its_end)
-        shown = b""
-        while b"per hour" not in shown:
-            shown += os.read(terminal, 4096)
+        seen = read_until(terminal, lambda seen: b"per hour" in seen)
         top.send_signal(signal.SIGINT)
         code = top.wait(timeout=PATIENCE_S)
         os.close(terminal)
 
         assert code == exits.DONE
-        assert b"Shard s-0" in shown
-        assert b"\x1b[3" not in shown
+        assert b"Shard s-0" in seen
+        assert b"\x1b[3" not in seen
 
 
 def test_a_watched_list_in_a_pipe_tells_what_changes(one: Path, capsys: Captured) -> None:
@@ -628,15 +627,13 @@ def test_a_watched_list_on_a_terminal_is_drawn_again(one: Path) -> None:
         command, env=outside.environment(MAINSTAY_HOME=str(one)), stdout=its_end
     )
     os.close(its_end)
-    shown = b""
-    while shown.count(b"(nothing)") < 2:
-        shown += os.read(terminal, 4096)
+    seen = read_until(terminal, lambda seen: seen.count(b"(nothing)") >= 2)
     watching.send_signal(signal.SIGINT)
     code = watching.wait(timeout=PATIENCE_S)
     os.close(terminal)
 
     assert code == exits.DONE
-    assert shown.count(b"\x1b[2J") >= 2
+    assert seen.count(b"\x1b[2J") >= 2
 
 
 class TestServers:

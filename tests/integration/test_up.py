@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 import outside
-from running import until
+from running import read_until, until
 from tree import BIN
 from ups import PATIENCE_S, Up, all_gone, an_up, home_below, is_alive, listening
 
@@ -220,14 +220,11 @@ def test_a_terminal_shows_how_far_every_process_is(home: Path) -> None:
                 env=outside.environment(MAINSTAY_HOME=str(home), TERM="xterm", COLUMNS="100"),
                 stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal,
             )  # fmt: skip
-        seen = ""
-        while "shard-b" not in seen or "starting" not in seen:
-            seen += os.read(ours, 65_536).decode()
+        seen = read_until(ours, lambda seen: b"shard-b" in seen and b"starting" in seen)
         up.send_signal(signal.SIGINT)
-        while "Stopped." not in seen:
-            seen += os.read(ours, 65_536).decode()
+        seen += read_until(ours, lambda seen: b"Stopped." in seen)
         assert up.wait(PATIENCE_S) == 0
     finally:
         os.close(ours)
-    assert "waiting" in seen
-    assert "ready after" not in seen
+    assert b"waiting" in seen
+    assert b"ready after" not in seen

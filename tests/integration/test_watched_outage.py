@@ -16,7 +16,7 @@ import nursery
 import outside
 from mainstay.cli import exits
 from nursery import Born
-from running import until
+from running import read_until, until
 
 PATIENCE_S: Final = 60.0
 LISTS: Final = {
@@ -62,10 +62,12 @@ class Screen:
 
     def shows(self, word: bytes) -> None:
         """Read on until it does."""
-        shown = b""
-        while word not in shown:
-            assert self.process.poll() is None, shown
-            shown += os.read(self._reads, 4096)
+
+        def enough(seen: bytes) -> bool:
+            assert self.process.poll() is None, seen
+            return word in seen
+
+        read_until(self._reads, enough)
 
     def close(self) -> None:
         gone(self.process)

@@ -38,6 +38,10 @@ def run(app: "typer.Typer", words: Sequence[str], *, name: str) -> int:
     except MainstayError as error:
         complain(error.message, error.what_to_do)
         return code_for(error)
+    except ExceptionGroup as group:
+        first = _first_of_ours(group)
+        complain(first.message, first.what_to_do)
+        return code_for(first)
     except typer.exceptions.Abort:
         return FAILED
     except SystemExit as end:
@@ -45,6 +49,17 @@ def run(app: "typer.Typer", words: Sequence[str], *, name: str) -> int:
             return abandon_output()
         raise
     return code if isinstance(code, int) else DONE
+
+
+def _first_of_ours(group: ExceptionGroup[Exception]) -> MainstayError:
+    """What ended parts that ran together; the group itself is raised if there is a defect in it."""
+    leaves = [*group.exceptions]
+    for each in leaves:
+        if isinstance(each, ExceptionGroup):
+            leaves.extend(each.exceptions)
+        elif not isinstance(each, MainstayError):
+            raise group
+    return next(each for each in leaves if isinstance(each, MainstayError))
 
 
 def abandon_output() -> int:

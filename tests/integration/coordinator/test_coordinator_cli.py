@@ -28,7 +28,7 @@ from mainstay.model.errors import Unavailable
 from mainstay.wire.coordinator_client import RemoteCoordinator
 from mainstay.wire.coordinator_dialer import CoordinatorDialer
 from mainstay.wire.tls import Plaintext
-from running import PATIENCE_S, Home, Process, at_home
+from running import PATIENCE_S, Home, Process, at_home, read_until
 from tree import BIN
 
 Captured = pytest.CaptureFixture[str]
@@ -195,9 +195,7 @@ class TestGet:
         terminal, its_end = pty.openpty()
         with subprocess.Popen(command, env=environment, stdout=its_end) as process:
             os.close(its_end)
-            shown = b""
-            while shown.count(b"(nothing)") < 2:
-                shown += os.read(terminal, 4096)
+            read_until(terminal, lambda seen: seen.count(b"(nothing)") >= 2)
             process.terminate()
         os.close(terminal)
 

@@ -53,6 +53,20 @@ class TestReactions:
     def test_a_subclass_ends_as_its_reaction(self) -> None:
         assert exits.code_for(FurtherRejected("x")) == exits.code_for(errors.Rejected("x"))
 
+    def test_errors_of_parts_that_ran_together_end_as_the_first_of_them(
+        self, capsys: Captured
+    ) -> None:
+        inner = ExceptionGroup("a part", [errors.Unavailable("no answer"), errors.Rejected("x")])
+
+        assert run(ending(ExceptionGroup("parts", [inner]))) == exits.NOT_REACHABLE
+        assert capsys.readouterr().err == "mainstay: no answer: try again later\n"
+
+    def test_among_errors_of_parts_one_that_is_not_ours_is_not_hidden(self) -> None:
+        mixed = ExceptionGroup("parts", [errors.Unavailable("no answer"), KeyError("a defect")])
+
+        with pytest.raises(ExceptionGroup):
+            run(ending(mixed))
+
     def test_an_error_of_no_reaction_is_a_failure(self, capsys: Captured) -> None:
         assert run(ending(errors.MainstayError("odd"))) == exits.FAILED
 
