@@ -139,6 +139,43 @@ class TestGet:
         assert (code, out) == (exits.FAILED, "")
         assert "no such state: 'happy' (one of Speculative" in err
 
+    def test_a_reason_that_is_none_is_refused(self, one: Path, capsys: Captured) -> None:
+        code, out, err = said("get needs --reason nonsense", capsys)
+
+        assert (code, out) == (exits.FAILED, "")
+        assert "no such reason: 'nonsense' (one of waiting, impossible, quota" in err
+
+    @pytest.mark.parametrize("reason", ["preemption-exhausted", "preemption exhausted"])
+    def test_a_reason_is_taken_as_it_is_shown_and_without_its_spaces(
+        self, reason: str, one: Path, capsys: Captured
+    ) -> None:
+        assert main.dispatch(["get", "needs", "--reason", reason, "-o", "json"]) == exits.DONE
+        found = json.loads(capsys.readouterr().out)
+
+        assert [row["reason"] for row in found] == ["preemption exhausted"]
+
+    def test_a_disposition_that_is_none_is_refused(self, one: Path, capsys: Captured) -> None:
+        code, out, err = said("get actions --disposition nonsense", capsys)
+
+        assert (code, out) == (exits.WRONG_USAGE, "")
+        assert "'nonsense'" in err
+        assert "'suppressed'" in err
+
+    @pytest.mark.parametrize("noun", ["machines", "needs", "actions", "clusters"])
+    def test_a_cluster_that_nobody_knows_is_told_of(
+        self, noun: str, two: Path, capsys: Captured
+    ) -> None:
+        unknown = "No cluster nope is known here: `mainstay get clusters` lists those that are.\n"
+
+        assert said(f"get {noun} --cluster nope", capsys) == (exits.DONE, "(nothing)\n", unknown)
+
+    def test_a_cluster_that_is_known_and_has_none_of_them_is_no_mistake(
+        self, one: Path, capsys: Captured
+    ) -> None:
+        words = "get machines --cluster web --state failed"
+
+        assert said(words, capsys) == (exits.DONE, "(nothing)\n", "")
+
 
 class TestOneByName:
     @pytest.mark.parametrize(

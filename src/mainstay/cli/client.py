@@ -143,10 +143,9 @@ def _refusal(status: int, content: bytes) -> MainstayError:
         return Unavailable(f"the server answered {status} and nothing that we understand")
     if status >= 500 or status == 429:
         return Unavailable(f"{message} ({code}, {said.get('correlation_id')})")
-    found = (NoCapacity if code == "sku_unavailable" else Rejected)(f"{message} ({code})")
     other = details.get("nearest_alternative")
     advice = details.get("what_to_do", "")
     if other:
         advice = f"free now: {other['gpus']} x {other['sku']} in {other['region']}"
-    found.what_to_do = advice  # type: ignore[misc] # what the server says, not the class
-    return found
+    kind = NoCapacity if code == "sku_unavailable" else Rejected
+    return kind(f"{message} ({code})", what_to_do=advice)

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mainstay.model.errors import Fenced, MainstayError, NoCapacity, Rejected, Unavailable
 
@@ -33,14 +33,15 @@ def run(app: "typer.Typer", words: Sequence[str], *, name: str) -> int:
         code = command.main(args=list(words), prog_name=name, standalone_mode=False)
     except typer.exceptions.TyperException as error:
         if message := error.format_message():  # empty when help was shown in its place
-            complain(message.rstrip("."), f"`{name} --help` tells what it takes")
+            called = _called(command, words, name)
+            complain(message.rstrip("."), f"`{called} --help` tells what it takes")
         return WRONG_USAGE
     except MainstayError as error:
-        complain(error.message, error.what_to_do)
+        tell(error)
         return code_for(error)
     except ExceptionGroup as group:
         first = _first_of_ours(group)
-        complain(first.message, first.what_to_do)
+        tell(first)
         return code_for(first)
     except typer.exceptions.Abort:
         return FAILED
@@ -62,6 +63,17 @@ def _first_of_ours(group: ExceptionGroup[Exception]) -> MainstayError:
     return next(each for each in leaves if isinstance(each, MainstayError))
 
 
+def _called(command: Any, words: Sequence[str], name: str) -> str:
+    """The command that the words lead to: its help tells what it takes, its group's does not."""
+    for word in words:
+        inner = getattr(command, "commands", {})
+        found = word if word in inner else f"{word}s"  # a noun is known by both
+        if found not in inner:
+            break
+        command, name = inner[found], f"{name} {found}"
+    return name
+
+
 def abandon_output() -> int:
     """The reader of our output has seen enough: no failure, and nothing left to flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,7 +88,27 @@ def code_for(error: MainstayError) -> int:
     return FAILED
 
 
+def tell(error: MainstayError) -> None:
+    """An error as one line on stderr."""
+    complain(error.message, advice(error))
+
+
+def advice(error: MainstayError) -> str:
+    """What it says to do beside its message. A request that is wrong says itself what is wrong with
+    it: that it is to be changed helps nobody at a command line.
+    """
+    return "" if error.what_to_do == Rejected.what_to_do else error.what_to_do
+
+
+def line_of(error: MainstayError) -> str:
+    """An error in one line, for a screen."""
+    return _line(error.message, advice(error))
+
+
 def complain(what: str, what_to_do: str) -> None:
     """One line on stderr: what went wrong, then what to do."""
-    line = " ".join(f"{what}: {what_to_do}".split()) if what_to_do else what
-    sys.stderr.write(f"mainstay: {line}\n")
+    sys.stderr.write(f"mainstay: {_line(what, what_to_do)}\n")
+
+
+def _line(what: str, what_to_do: str) -> str:
+    return " ".join(f"{what}: {what_to_do}".split()) if what_to_do else what

@@ -14,11 +14,12 @@ from mainstay.cli.listing import PRINTED, Listing, Printer
 from mainstay.cli.nouns import Nouns
 from mainstay.cli.options import Option, takes
 from mainstay.cli.streaming import Column
-from mainstay.cli.words import state_named
+from mainstay.cli.words import reason_named, state_named
 from mainstay.model import money_views as m
 from mainstay.model import views as v
 from mainstay.model.action import ActionKind
 from mainstay.model.state import State
+from mainstay.shard.outcomes import Disposition
 
 if TYPE_CHECKING:
     from mainstay.cli.servers import Answers
@@ -110,7 +111,7 @@ def machine_query(
 @takes(
     Option("cluster", str, "Of this cluster.", ""),
     Option("unmet", bool, "Only those that miss something.", False, ("--unmet",)),
-    Option("reason", str, "Only those that are short for this reason.", ""),
+    Option("short_for", str, "Only those that are short for this reason.", "", ("--reason",)),
     Option("least_priority", int, "Only those of this priority and above."),
     LIMITED,
     *SHARED,
@@ -124,7 +125,7 @@ def needs(need: Need = "", **given: Any) -> int:
         fingerprint=fingerprint,
         group=group,
         unmet=given["unmet"],
-        reason=given["reason"],
+        reason=given["short_for"] and reason_named(given["short_for"]),
         least_priority=given["least_priority"],
         limit=0 if given["sort_by"] else given["limit"],
     )
@@ -133,6 +134,8 @@ def needs(need: Need = "", **given: Any) -> int:
 
     def once(now: "Sequence[Server]") -> int:
         rows, code = _rows(now, lambda shard: shard.needs(query), printer)
+        if not need:
+            _tell_unknown(now, query.cluster, printer, len(rows))
         known = [need] if rows or not need else []
         return printer.missing("need", [need] if need else [], known, "needs") or code
 
@@ -152,7 +155,7 @@ def clusters(names: Clusters = None, **given: Any) -> int:
     Option("kind", ActionKind, "Only such steps."),
     Option("cluster", str, "Of this cluster.", ""),
     Option("machine", str, "Of this machine.", ""),
-    Option("disposition", str, "executed, suppressed, capped, deferred and so on.", ""),
+    Option("disposition", Disposition, "Only those that this became of."),
     LIMITED,
     *SHARED,
 )
@@ -161,7 +164,7 @@ def actions(**given: Any) -> int:
     query = v.ActionQuery(
         cluster=given["cluster"],
         machine=given["machine"],
-        disposition=given["disposition"],
+        disposition=given["disposition"] or "",
         kind=given["kind"] or "",
         limit=0 if given["sort_by"] else given["limit"],
     )
@@ -240,6 +243,7 @@ def _show(
 
     def once(now: "Sequence[Server]") -> int:
         rows, code = _rows(now, question, printer, names)
+        _tell_unknown(now, given.get("cluster", ""), printer, len(rows))
         seen = [shown.name(row) for row in rows]
         return printer.missing(shown.noun, names, seen, f"{shown.noun}s") or code
 
@@ -297,7 +301,18 @@ def _stream_machines(found: "Sequence[Server]", query: v.MachineQuery, printer: 
     for remark in remarks:
         _remark(printer, *remark)
     code = printer.answered(answers.missing)
+    _tell_unknown(found, query.cluster, printer, sum(matched for _, _, matched in remarks))
     return printer.missing("machine", query.ids, seen, "machines") or code
+
+
+def _tell_unknown(found: "Sequence[Server]", cluster: str, printer: Printer, matched: int) -> None:
+    """That nothing was found may be due to a name that nobody has."""
+    if not cluster or matched:
+        return
+    answers = servers.ask(found, lambda shard: shard.clusters(v.ClusterQuery(cluster=cluster)))
+    if not any(answer.value.rows for answer in answers.given):
+        lists = "`mainstay get clusters` lists those that are"
+        printer.remark(f"No cluster {cluster[:80]} is known here: {lists}.")
 
 
 def _of(shown: columns.Shown, found: "Sequence[Server]") -> Listing:

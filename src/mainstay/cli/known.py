@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from mainstay.cli.words import reasons
 from mainstay.model import views as v
 from mainstay.model.errors import MainstayError
+from mainstay.model.state import State
 
 if TYPE_CHECKING:
     from mainstay.processes.finding import Server
@@ -124,6 +126,14 @@ def _of_api(role: str, path: str, name: str) -> Callable[[str, Said], Iterable[s
     return asked
 
 
+def _states(_: str, __: Said) -> Iterable[str]:
+    return [str(state) for state in State if state]
+
+
+def _reasons(_: str, __: Said) -> Iterable[str]:
+    return reasons()
+
+
 SOURCES: Final[Mapping[str, Callable[[str, Said], Iterable[str]]]] = {
     "machine": _of_shards(_machines),
     "cluster": _of_shards(_clusters),
@@ -131,6 +141,8 @@ SOURCES: Final[Mapping[str, Callable[[str, Said], Iterable[str]]]] = {
     "gang": _of_shards(_gangs),
     "provider": _of_shards(_providers),
     "shard": _shard_names,
+    "state": _states,
+    "short_for": _reasons,
     "context": _contexts,
     "allocation": _of_api("tenant", "/allocations", "allocation_id"),
     "request": _of_api("tenant", "/capacity-requests", "request_id"),

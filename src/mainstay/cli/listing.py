@@ -173,7 +173,7 @@ class Printer:
         """How a look ended in which these did not answer; into a pipe that is told as it begins."""
         if self._changes is None or len(missing) > (self._silent or 0):
             for error in missing:
-                exits.complain(error.message, error.what_to_do)
+                exits.tell(error)
         self._silent = len(missing)
         return exits.code_for(missing[0]) if missing else exits.DONE
 
@@ -202,7 +202,7 @@ class Printer:
                 raise
             self._held, self._seen, self._stream = [], 0, None
             if self._changes is None or self._silent < math.inf:
-                exits.complain(error.message, error.what_to_do)
+                exits.tell(error)
             self._silent = math.inf
         else:
             self._silent = 0 if self._silent in {None, math.inf} else self._silent

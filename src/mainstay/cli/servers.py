@@ -54,7 +54,7 @@ class Answers(Generic[AnswerT]):
     def exit_code(self) -> int:
         """Done, unless somebody did not answer; each of those is told of on stderr."""
         for error in self.missing:
-            exits.complain(error.message, error.what_to_do)
+            exits.tell(error)
         return exits.code_for(self.missing[0]) if self.missing else exits.DONE
 
 

@@ -84,7 +84,7 @@ async def _looked(found: "Sequence[Server]", interval_s: float, show: Any) -> No
         try:
             show(await _once(found))
         except MainstayError as error:
-            show(f"{error.message}: {error.what_to_do}\n")
+            show(f"{exits.line_of(error)}\n")
         await asyncio.sleep(interval_s)
 
 

@@ -17,6 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from mainstay.cli import exits
 from mainstay.cli.top_views import LISTS, Fleet, Page, Row, View, explained, numbers_of
 from mainstay.model.errors import MainstayError
 from mainstay.model.questions import Question
@@ -319,7 +320,7 @@ async def _look(
             await view.look(fleet, now_s), ""
         )  # fmt: skip
     except MainstayError as error:
-        page, text = Page(missing=(error.message,)), f"{error.message}: {error.what_to_do}"
+        page, text = Page(missing=(error.message,)), exits.line_of(error)
     if sight.key == key:
         sight.page, sight.text = page, text
 

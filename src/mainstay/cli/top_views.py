@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from mainstay.cli import coordinators, servers
+from mainstay.cli import coordinators, exits, servers
 from mainstay.cli.words import age, amounts, counts, dollars, held_back
 from mainstay.model import coordinator_views as cv
 from mainstay.model import views as v
@@ -139,7 +139,7 @@ async def explained(fleet: Fleet, question: Question) -> tuple[str, ...]:
     try:
         asked = await servers.ask_all(fleet.shards, lambda shard: shard.explain(question))
     except MainstayError as error:
-        return (f"{error.message}: {error.what_to_do}",)
+        return (exits.line_of(error),)
     found = servers.known_to_some(asked)
     missing = (f"not reachable: {error.message}" for error in found.missing)
     return (*(line for each in found.given for line in each.value.sentences), *missing)

@@ -29,6 +29,21 @@ def state_named(text: str) -> State:
     return known[text.upper()]
 
 
+def reasons() -> tuple[str, ...]:
+    """Why a need may be short, in words that need no quotes."""
+    from mainstay.engine.plan import Unmet
+
+    return tuple(each.value.replace(" ", "-") for each in Unmet)
+
+
+def reason_named(text: str) -> str:
+    """A reason as answers tell it; with dashes for its spaces, or as a table shows it."""
+    plain = text.strip().lower().replace(" ", "-")
+    if plain not in reasons():
+        raise Rejected(f"no such reason: {text[:80]!r} (one of {', '.join(reasons())})")
+    return plain.replace("-", " ")
+
+
 def age(seconds: float) -> str:
     """How long, in one unit."""
     whole = max(0, int(seconds))

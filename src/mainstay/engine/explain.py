@@ -340,7 +340,8 @@ def explain_cluster(plan: Plan, cluster: ClusterId) -> ClusterReport:
     known = {*plan.snapshot.clusters[1:], *plan.demand.heard, *plan.walk.asked.clusters}
     if cluster not in known:
         shown = cluster if is_id(cluster) else repr(cluster[:80])
-        raise Rejected(f"no cluster {shown} in the plan; it has neither machines nor needs")
+        lists = "`mainstay get clusters` lists those that have machines or needs"
+        raise Rejected(f"no cluster {shown} in the plan: {lists}")
     short = Counter(each.reason for each in plan.unsatisfied if each.need.cluster == cluster)
     satisfied = int(np.count_nonzero(of_cluster(plan, cluster))) - short.total()
     verdicts: dict[Unmet | None, int] = dict(short.items())

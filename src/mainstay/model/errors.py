@@ -26,13 +26,18 @@ class MainstayError(Exception):
     """Something expected went wrong. The subclass says what to do about it."""
 
     code: ClassVar[str] = "error"
-    what_to_do: ClassVar[str] = ""
+    what_to_do: str = ""
 
-    def __init__(self, message: str, *, detail: str = "") -> None:
-        """`message` may be shown to anyone; `detail` is for our own logs."""
+    def __init__(self, message: str, *, detail: str = "", what_to_do: str | None = None) -> None:
+        """`message` may be shown to anyone; `detail` is for our own logs.
+
+        `what_to_do` is given where there is something better to do than what its kind says.
+        """
         super().__init__(message)
         self.message = message
         self.detail = detail
+        if what_to_do is not None:
+            self.what_to_do = what_to_do
 
 
 class Rejected(MainstayError):

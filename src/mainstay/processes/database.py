@@ -58,7 +58,8 @@ async def _beside(home: Path) -> str:
     until_s = loop.time() + PATIENCE_S
     while (url := running_at(home)) is None:
         if loop.time() > until_s:
-            raise Unavailable(f"no PostgreSQL runs in {home}: start one with `mainstay postgres`")
+            start = "start one with `mainstay postgres`"
+            raise Unavailable(f"no PostgreSQL runs in {home}", what_to_do=start)
         await asyncio.sleep(LOOK_S)
     return url
 

@@ -68,7 +68,7 @@ def find(where: Where) -> tuple[Server, ...]:
     if not running:
         folder = where.home / "run"
         ask = "start one, or name it with --server HOST:PORT"
-        raise Unavailable(f"no {where.process} runs here ({folder} has none): {ask}")
+        raise Unavailable(f"no {where.process} runs here ({folder} has none)", what_to_do=ask)
     return running
 
 

@@ -25,6 +25,6 @@ async def serve_postgres(config: PostgresConfig, home: Path, say: Callable[[str]
                 while not stop.is_set():
                     if server.has_ended():
                         log = home / "postgres" / "postgres.log"
-                        raise Unavailable(f"PostgreSQL has died: see {log}")
+                        raise Unavailable("PostgreSQL has died", what_to_do=f"see {log}")
                     await asyncio.sleep(LOOK_S)
     say("Stopped.")

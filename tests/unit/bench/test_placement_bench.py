@@ -111,7 +111,7 @@ class TestReading:
 
         assert code == exits.FAILED
         assert "no such workload: nosuch" in err
-        assert err.rstrip().endswith("default): change the request")
+        assert err.rstrip().endswith("default)")
 
     def test_a_folder_without_any_workload_is_refused(self, trace: Path) -> None:
         (trace / "openb_pod_list_default.csv").unlink()

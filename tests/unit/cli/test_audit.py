@@ -17,10 +17,14 @@ def check(directory: Path) -> int:
 @pytest.fixture(name="log")
 def a_log(tmp_path: Path) -> Path:
     """Three lines."""
-    log = AuditFiles(tmp_path, Sizes())
+    return a_log_in(tmp_path)
+
+
+def a_log_in(directory: Path) -> Path:
+    log = AuditFiles(directory, Sizes())
     log.append({"number": number} for number in range(3))
     log.close()
-    return tmp_path
+    return directory
 
 
 def test_a_whole_log_is_done(log: Path, capsys: Captured) -> None:
@@ -53,7 +57,33 @@ def test_what_was_set_aside_is_told(log: Path, capsys: Captured) -> None:
 
 
 def test_no_log_is_one_line_and_a_failure(tmp_path: Path, capsys: Captured) -> None:
-    assert check(tmp_path / "nowhere") == exits.FAILED
+    nowhere = tmp_path / "nowhere"
+    assert check(nowhere) == exits.FAILED
     assert capsys.readouterr().err == (
-        f"mainstay: no audit log in {tmp_path / 'nowhere'}: change the request\n"
+        f"mainstay: no audit log in {nowhere}, nor in an `audit` below it\n"
     )
+
+
+@pytest.mark.parametrize("given", ["", "shards", "shards/shard-0"])
+def test_a_log_is_found_by_its_shard_and_by_those_that_are_here(
+    given: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAINSTAY_HOME", str(tmp_path))
+    log = a_log_in(tmp_path / "shards/shard-0/audit")
+    words = ["verify", str(tmp_path / given)] if given else ["verify"]
+
+    assert exits.run(audit.app, words, name="mainstay audit") == exits.DONE
+    assert capsys.readouterr() == (f"{log}: whole: 3 lines in 1 files, 1 to 3\n", "")
+
+
+def test_of_several_shards_each_log_is_told_of_and_one_that_is_broken_is_a_failure(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    broken, whole = (a_log_in(tmp_path / name / "audit") for name in ("shard-0", "shard-1"))
+    [path] = files_of(broken)
+    path.write_text(path.read_text().replace('"number":1', '"number":7'))
+
+    assert check(tmp_path) == exits.FAILED
+    told = capsys.readouterr().out
+    assert f"{broken}: broken: {path} line 2: " in told
+    assert f"{whole}: whole: 3 lines" in told

@@ -57,7 +57,7 @@ def test_a_wrong_setting_is_one_line_and_a_failure(
     assert show() == exits.FAILED
 
     assert capsys.readouterr() == (
-        "", "mainstay: wrong kind of value for fleet: 'many': change the request\n",
+        "", "mainstay: wrong kind of value for fleet: 'many'\n",
     )  # fmt: skip
 
 

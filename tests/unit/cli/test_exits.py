@@ -42,10 +42,15 @@ class TestReactions:
     ) -> None:
         code = run(ending(reaction("no such thing: 7", detail="secret")))
 
+        says = "" if reaction is errors.Rejected else f": {reaction.what_to_do}"
         assert code == exits.EXIT_OF_REACTION[reaction]
-        assert capsys.readouterr() == (
-            "", f"mainstay: no such thing: 7: {reaction.what_to_do}\n",
-        )  # fmt: skip
+        assert capsys.readouterr() == ("", f"mainstay: no such thing: 7{says}\n")
+
+    def test_an_error_that_knows_better_what_to_do_says_that(self, capsys: Captured) -> None:
+        error = errors.Unavailable("nothing runs here", what_to_do="start it")
+
+        assert run(ending(error)) == exits.NOT_REACHABLE
+        assert capsys.readouterr().err == "mainstay: nothing runs here: start it\n"
 
     def test_a_server_that_does_not_answer_has_a_code_of_its_own(self) -> None:
         assert run(ending(errors.Unavailable("no answer"))) == exits.NOT_REACHABLE

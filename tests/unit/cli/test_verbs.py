@@ -110,7 +110,7 @@ def test_without_a_shard_it_says_what_to_do_and_ends_with_its_own_code(
     shown = capsys.readouterr()
     assert code == exits.NOT_REACHABLE, shown.err
     assert "no shard runs here" in shown.err
-    assert "--server HOST:PORT" in shown.err
+    assert shown.err.endswith("start one, or name it with --server HOST:PORT\n")
     assert shown.err.count("\n") == 1
 
 
@@ -123,7 +123,7 @@ def test_a_flag_that_it_does_not_have_is_wrong_usage_in_one_line(
     shown = capsys.readouterr()
     assert code == exits.WRONG_USAGE
     assert shown.err.startswith("mainstay: ")
-    assert "--help` tells what it takes" in shown.err
+    assert f"`mainstay {name} --help` tells what it takes" in shown.err
     assert shown.err.count("\n") == 1
     assert shown.out == ""
 

@@ -142,8 +142,10 @@ class TestContexts:
 
 class TestRunning:
     def test_nobody_there_is_told_with_what_to_do(self, tmp_path: Path) -> None:
-        with pytest.raises(Unavailable, match=r"no shard runs here .*--server HOST:PORT"):
+        with pytest.raises(Unavailable, match=r"no shard runs here") as refused:
             find(where(tmp_path))
+
+        assert "--server HOST:PORT" in refused.value.what_to_do
 
     def test_all_that_run_here_are_asked(self, tmp_path: Path) -> None:
         running(tmp_path, "s-0", "127.0.0.1:1")

@@ -95,14 +95,18 @@ def _pools(told: object) -> tuple[Pool, ...]:
     if capacity is None:
         names = ", ".join(_CAPACITY)
         raise Rejected(f"no such capacity type: {told['capacity']!r} (there are: {names})")
+    catalogue = small_catalog()
     offers = [
         offer
-        for offer in small_catalog()
+        for offer in catalogue
         if told.get("type", offer.instance_type) == offer.instance_type
         and told.get("zone", offer.zone) == offer.zone
     ]
     if not offers:
-        raise Rejected(f"nothing in the catalogue is like the pool {told!r}")
+        types = ", ".join(sorted({offer.instance_type for offer in catalogue}))
+        zones = ", ".join(sorted({offer.zone for offer in catalogue}))
+        there = f"(it has the types {types} in the zones {zones})"
+        raise Rejected(f"nothing in the catalogue is like the pool {told!r} {there}")
     return spread(offers, _count(told.get("slots", 0), "slots"), (capacity,))
 
 

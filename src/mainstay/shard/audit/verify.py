@@ -42,10 +42,15 @@ class _Broken(Exception):
         self.at = at
 
 
+def has_log(directory: Path) -> bool:
+    """Whether there is one, or was."""
+    return bool(files_of(directory)) or (directory / HEAD).exists()
+
+
 def verify(directory: Path) -> Verified:
     """Read a whole log and stop at the first thing that is wrong. Rejected when there is none."""
     files = files_of(directory)
-    if not files and not (directory / HEAD).exists():
+    if not has_log(directory):
         raise Rejected(f"no audit log in {directory}")
     check = _Check(directory)
     torn = len([*directory.glob("audit-*.torn-*")])
