@@ -89,7 +89,7 @@ def test_a_shard_that_its_configuration_holds_back_says_so_by_every_verb(
         assert f"0 serving, 0 coming, 3 held back ({kind})." in whole
 
         error = refused(home, "resume", "--reason", "go on")
-        assert f"{kind} by its configuration" in error
+        assert f"there is nothing to lift: {kind} by its configuration" in error
         assert ONLY_A_RESTART in error
         assert "lists what does" not in error
 
@@ -137,7 +137,8 @@ def test_whoever_resumes_a_cluster_is_told_that_the_whole_shard_is_held_back(
         assert "Shard shard-0 is still held back: pause by" in lifted.stderr
 
         error = refused(home, "resume", "--cluster", "web", "--reason", "done")
-        assert "nothing holds back cluster web alone, but the whole shard is: pause by" in error
+        own = "nothing holds back cluster web alone"
+        assert f"{own}, but the whole shard is held back: pause by" in error
         assert "`mainstay resume` without --cluster lifts that" in error
 
         assert said(home, "resume", "--reason", "done") == "Lifted pause of shard shard-0.\n"

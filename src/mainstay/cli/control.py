@@ -62,10 +62,10 @@ def shadow(**given: Any) -> int:
 def limit(**given: Any) -> int:
     """Begin less in one cycle than the configuration allows.
 
-    --reclaims slows down what empties a cluster. --actions bounds how much of a plan waits for the
-    workers, so that releases and acquisitions take turns; all of it is done all the same, as fast
-    as the workers can. What makes a shard call its providers less is fewer `workers` in its
-    configuration, or a pause.
+    --reclaims slows down what empties a cluster. --actions does not slow anything
+    down: it bounds how much of a plan waits at once, so that releases and
+    acquisitions take turns, and the next cycle follows at once. What spares a
+    provider is fewer `workers` in the configuration, or a pause.
     """
     if (given["reclaims"] is None) == (given["actions"] is None):
         raise typer.BadParameter("give --reclaims SHARE or --actions NUMBER, one of them")
@@ -91,7 +91,7 @@ def resume(**given: Any) -> int:
     async def lift(shard: "RemoteShard") -> tuple[list[ControlRow], list[ControlRow]]:
         in_force = (await shard.controls(ControlQuery())).rows
         meant = [c for c in in_force if c.kind in kinds and c.cluster == cluster and not c.fixed]
-        wider = [c for c in in_force if c.kind in kinds and not c.cluster and c not in meant]
+        wider = [c for c in in_force if c.kind in STANCES and not c.cluster and c not in meant]
         if not meant:
             raise Rejected(nothing_to_lift(cluster, wider))
         lifted = [
@@ -116,9 +116,11 @@ def resume(**given: Any) -> int:
 
 def nothing_to_lift(cluster: str, wider: Sequence[ControlRow]) -> str:
     """Why there is nothing to lift, and what holds back all the same."""
+    if wider and cluster:
+        own = f"nothing holds back cluster {cluster} alone"
+        return f"{own}, but the whole shard is held back: {_wider(wider[0])}"
     if wider:
-        where = f"cluster {cluster} alone" if cluster else "the shard that can be lifted"
-        return f"nothing holds back {where}, but the whole shard is: {_wider(wider[0])}"
+        return f"there is nothing to lift: {_wider(wider[0])}"
     where = f"cluster {cluster}" if cluster else "the shard"
     return f"nothing holds {where} back: `mainstay get controls` lists what does"
 
@@ -164,8 +166,8 @@ def _set(given: Mapping[str, Any], kind: str, value: float) -> int:
     try:
         answers = servers.ask([server], lambda shard: shard.set_control(request))
     except Unknown as error:
-        more = "; --even-if-unknown sets it for when it connects"
-        raise Unknown(f"{error.message}, and nothing is set{more}") from error
+        advice = "check the name, or set it for when it connects with --even-if-unknown"
+        raise Unknown(f"{error.message}, and nothing is set", what_to_do=advice) from error
     control = answers.given[0].value
     lasts = age(control.expires_at_s - control.set_at_s)
     sys.stdout.write(f"Set {_named(control)} of shard {server.name} for {lasts}.\n")

@@ -21,7 +21,8 @@ from live_shard import (
 from mainstay.engine.certificate import Filter
 from mainstay.engine.explain import Standing, explain_need
 from mainstay.engine.plan import Unmet
-from mainstay.model.errors import Rejected, Unavailable, UnknownMachine
+from mainstay.model.errors import Rejected, Unavailable, Unknown, UnknownMachine
+from mainstay.model.ids import ClusterId
 from mainstay.model.need import Operator
 from mainstay.model.profile import CapacityType
 from mainstay.model.questions import (
@@ -56,6 +57,7 @@ from mainstay.shard.answers.rows import capacity_type
 from mainstay.shard.answers.sentences import REASONS, STANDINGS, STEPS, need_sentences
 from mainstay.shard.answers.view import NOT_TRIED, ShardControls, ShardView
 from mainstay.shard.answers.when import expected_sentence
+from mainstay.shard.restrictions import Stance
 from virtual_loop import run
 
 AnswerT = TypeVar("AnswerT")
@@ -437,6 +439,49 @@ class TestControls:
         run(ShardControls(shard).set_control(request))
 
         assert [control.cluster for control in shard.set_controls] == [None]
+
+    @pytest.mark.parametrize("known", ["web", "batch", "late"])
+    def test_a_cluster_is_known_by_its_session_its_needs_or_its_machines(self, known: str) -> None:
+        shard = a_shard()
+        pause = SetControlRequest(kind="pause", cluster=known, reason="r", for_s=60, by="me")
+
+        assert run(ShardControls(shard).set_control(pause)).cluster == known
+
+    def test_a_cluster_of_which_nothing_is_known_is_refused_unless_it_is_meant(self) -> None:
+        shard = a_shard()
+        pause = SetControlRequest(kind="pause", cluster="wbe", reason="r", for_s=60, by="me")
+
+        with pytest.raises(
+            Unknown, match=r"no cluster wbe is known here \(known: batch, late, web"
+        ):
+            run(ShardControls(shard).set_control(pause))
+        assert shard.set_controls == []
+        meant = replace(pause, even_if_unknown=True)
+        assert run(ShardControls(shard).set_control(meant)).cluster == "wbe"
+
+    def test_of_many_known_clusters_some_are_named(self) -> None:
+        shard = a_shard()
+        shard.connected = [ClusterId(f"c-{number:02}") for number in range(20)]
+        pause = SetControlRequest(kind="pause", cluster="wbe", reason="r", for_s=60, by="me")
+
+        with pytest.raises(Unknown, match=r"known: batch, c-00, .*c-08 and 13 more\)"):
+            run(ShardControls(shard).set_control(pause))
+
+    def test_before_the_first_cycle_nobody_is_known_and_nobody_is_refused(self) -> None:
+        shard = FakeShard()
+        pause = SetControlRequest(kind="pause", cluster="wbe", reason="r", for_s=60, by="me")
+
+        assert run(ShardControls(shard).set_control(pause)).cluster == "wbe"
+
+    def test_what_the_configuration_holds_back_is_among_the_controls_and_has_no_end(self) -> None:
+        shard = a_shard()
+        shard.stance = Stance.SHADOW
+        (row,) = run(a_view(shard).controls(ControlQuery())).rows
+        summary = run(a_view(shard).summary(SummaryQuery()))
+
+        assert (row.kind, row.cluster, row.by, row.fixed) == ("shadow", "", "configuration", True)
+        assert (row.reason, row.expires_at_s) == ("dry_run is set", 0.0)
+        assert (summary.resting, summary.controls) == ((row,), 1)
 
     @pytest.mark.parametrize(
         ("changes", "says"),
