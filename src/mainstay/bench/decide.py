@@ -231,9 +231,8 @@ def preemptions(snapshot: Snapshot, fleet: lcg.Fleet) -> list[Action]:
         choice=_in_racks(world, walk, fleet),
     )
     takings = preempt(world, coverage, heard=frozenset())
-    victims = np.array([row for row, _ in takings.victims], dtype=np.intp)
-    places = np.array([place for _, place in takings.victims], dtype=np.intp)
-    graces = graces_s(world, coverage, victims, places).tolist()
+    victims = takings.victims.rows
+    graces = graces_s(world, coverage, victims, takings.victims.places).tolist()
     machines = snapshot.machine_ids(victims)
     return [
         Action(ActionKind.PREEMPT, machine, snapshot.cluster_of(int(row)), None, grace)
@@ -285,7 +284,7 @@ def _phases(bench: Bench, snapshot: Snapshot, demand: Demand) -> dict[str, float
     marks.append(clock.elapsed_s())
     takings = preempt(world, coverage, demand.heard)
     marks.append(clock.elapsed_s())
-    reclaimable(world, demand.heard, [row for row, _ in takings.victims])
+    reclaimable(world, demand.heard, takings.victims.rows)
     deletable(world, Policy(), NOW)
     marks.append(clock.elapsed_s())
     names = ("demand", "orders", "normalize", "cover", "preempt", "release")

@@ -41,7 +41,7 @@ def decide(snapshot: Snapshot, demand: Demand, memory: Memory, policy: Policy, n
     coverage, trace = claim(world, walk, parked, demand.quota, kinds)
     deficits = coverage.missing.copy()
     takings = preempt(world, coverage, demand.heard)
-    reclaimed = reclaimable(world, demand.heard, [row for row, _ in takings.victims])
+    reclaimed = reclaimable(world, demand.heard, takings.victims.rows)
     deleted, until = deletable(world, policy, now)
 
     lockout = Lockout(world, coverage)
@@ -97,8 +97,7 @@ def _actions(
         [np.empty(0, dtype=np.intp), *(rows for rows, _ in coverage.acquired)]
     )
     wanted = [places for _, places in coverage.acquired]
-    preempted = np.array([row for row, _ in takings.victims], dtype=np.intp)
-    preemptors = np.array([place for _, place in takings.victims], dtype=np.intp)
+    preempted, preemptors = takings.victims.rows, takings.victims.places
     idle = world.snapshot.state[acquired] == State.IDLE
     kinds = [
         np.where(idle, KINDS.index(ActionKind.BOOTSTRAP), KINDS.index(ActionKind.PROVISION)),
@@ -112,8 +111,9 @@ def _actions(
         np.full(len(reclaimed), LONGEST_GRACE_S),
         np.zeros(len(deleted)),
     ]
-    meant = [takings.excess.get(row, NO_NEED) for row in reclaimed.tolist()]
-    places = [*wanted, preemptors, np.array(meant, dtype=np.intp), np.full(len(deleted), NO_NEED)]
+    meant = np.full(len(world.owner), NO_NEED, dtype=np.intp)
+    meant[takings.excess.rows] = takings.excess.places
+    places = [*wanted, preemptors, meant[reclaimed], np.full(len(deleted), NO_NEED)]
     return Actions(
         world.snapshot,
         coverage.walk,

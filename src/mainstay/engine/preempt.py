@@ -14,7 +14,7 @@ from mainstay.engine.lanes import is_short
 from mainstay.engine.rows import Mask, Row, Vector
 from mainstay.engine.sorting import sorted_by
 from mainstay.engine.take import take
-from mainstay.engine.world import NO_ROWS, World
+from mainstay.engine.world import NO_ROWS, NOBODY, World
 from mainstay.model.assignment import PRIORITY_MAX, PRIORITY_MIN
 from mainstay.model.ids import ClusterId
 from mainstay.model.texts import Rows
@@ -33,15 +33,37 @@ LISTS_MAX: Final = 256
 """So many sorted lists of candidates are kept for needs that ask the same."""
 
 
-@dataclass(slots=True)
+class Taken:
+    """Machines in the order they were chosen, each with the place of the need it is taken for."""
+
+    def __init__(self) -> None:
+        self._parts: list[Rows] = [NO_ROWS]
+        self._takers: list[int] = [NOBODY]
+
+    def add(self, rows: Rows, place: int) -> None:
+        """Some more, all for one need."""
+        if len(rows):
+            self._parts.append(rows)
+            self._takers.append(place)
+
+    @property
+    def rows(self) -> Rows:
+        """The machines."""
+        return np.concatenate(self._parts)
+
+    @property
+    def places(self) -> Rows:
+        """For each of them."""
+        return np.repeat(np.array(self._takers, dtype=np.intp), [*map(len, self._parts)])
+
+
+@dataclass(frozen=True, slots=True)
 class Takings:
-    """Machines taken from where they are, with the place of the need they are taken for."""
+    """Machines taken from where they are."""
 
-    victims: list[tuple[int, int]] = field(default_factory=list)
-    """(row, place), in the order they were chosen."""
-
-    excess: dict[int, int] = field(default_factory=dict)
-    """Row to place: a reclaim like any other, but meant for somebody."""
+    victims: Taken = field(default_factory=Taken)
+    excess: Taken = field(default_factory=Taken)
+    """Reclaims like any other, but meant for somebody."""
 
 
 def preempt(world: World, coverage: Coverage, heard: frozenset[ClusterId]) -> Takings:
@@ -79,8 +101,8 @@ def _preempt_for(
     world.owner[set_aside] = row.place
     stock.taken[excess] = True
     stock.taken[victims] = True
-    takings.excess.update(dict.fromkeys(excess.tolist(), row.place))
-    takings.victims += [(victim, row.place) for victim in victims.tolist()]
+    takings.excess.add(excess, row.place)
+    takings.victims.add(victims, row.place)
     coverage.missing[row.place] = missing
 
 

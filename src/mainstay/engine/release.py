@@ -1,7 +1,6 @@
 """Phase 3: give back what nobody claims. It reckons no demand of its own."""
 
 import math
-from collections.abc import Collection
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from mainstay.model.state import State
 from mainstay.model.texts import Rows
 
 
-def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Collection[int]) -> Rows:
+def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Rows) -> Rows:
     """Configured machines nobody claims: clusters ascending, dearest and least valued first."""
     snapshot = world.snapshot
     heard_codes = np.array([name in heard for name in snapshot.clusters])
@@ -21,7 +20,7 @@ def reclaimable(world: World, heard: frozenset[ClusterId], preempted: Collection
     unclaimed = kept[world.owner[kept] < 0]
     unclaimed = unclaimed[snapshot.state[unclaimed] == State.CONFIGURED]
     unclaimed = unclaimed[heard_codes[snapshot.cluster[unclaimed]]]
-    unclaimed = unclaimed[~np.isin(unclaimed, list(preempted))]
+    unclaimed = unclaimed[~np.isin(unclaimed, preempted)]
     codes = snapshot.cluster[unclaimed]
     parts = np.split(unclaimed, np.flatnonzero(codes[1:] != codes[:-1]) + 1)
     if len(unclaimed):

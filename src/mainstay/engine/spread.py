@@ -2,6 +2,7 @@
 
 from collections import Counter
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from mainstay.engine.world import NO_ROWS, Shelf, World
 from mainstay.model.need import Spread, WhenUnsatisfiable
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
+
+_LOOKED_AT: Final = 64
+"""So many machines of a shelf are looked at together."""
 
 
 def strict_spread(row: Row) -> Spread | None:
@@ -54,7 +58,8 @@ class _Spreader:
     def __init__(
         self, world: World, row: Row, spread: Spread, missing: Vector, budget: Budget
     ) -> None:
-        self._world, self._row, self._budget = world, row, budget
+        self._world, self._row = world, row
+        self._budget = None if budget.is_free else budget
         self.missing: list[int] = missing.tolist()
         self._skew = max(1, spread.max_skew)
         self._added: dict[int, list[int]] = {}
@@ -101,7 +106,7 @@ class _Spreader:
             else:
                 machine = queue.row
                 queue.at += 1
-                if self._budget.take(machine):
+                if self._budget is None or self._budget.take(machine):
                     taken.append(machine)
                     self._lower(machine)
                     if self._count(value):
@@ -156,9 +161,16 @@ class _Spreader:
 
     def _begin(self, queue: _Queue) -> None:
         """Past what is claimed; nobody claims anything while one need is served."""
-        shelf, rows = queue.shelf, queue.shelf.rows
-        while shelf.first < len(rows) and self._owner_of(rows[shelf.first]) >= 0:
-            shelf.first += 1
+        shelf = queue.shelf
+        owner, left = self._world.owner, shelf.lying[shelf.first :]
+        while len(left):
+            claimed = owner[left[:_LOOKED_AT]] >= 0
+            past = int(claimed.argmin())
+            if not claimed[past]:
+                shelf.first += past
+                break
+            shelf.first += len(claimed)
+            left = left[_LOOKED_AT:]
         queue.at = shelf.first
 
     def _move_on(self, queue: _Queue) -> bool:

@@ -29,7 +29,7 @@ def unsatisfied_of(
 ) -> tuple[Unsatisfied, ...]:
     """Every need that phase 1 could not cover, with its reason."""
     world = lockout.world
-    drained_for = {place for _, place in takings.victims} | set(takings.excess.values())
+    drained_for = {*takings.victims.places.tolist(), *takings.excess.places.tolist()}
     found, supply = [], _Supply(world, coverage.walk)
     for place in np.flatnonzero(is_short(deficits)).tolist():
         row, choice = coverage.walk.row(place), coverage.choice_of(place)

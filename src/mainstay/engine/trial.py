@@ -164,7 +164,7 @@ class Ground:
         takings = preempt_unless_refused(world, coverage, plan.demand.heard, about)
         if takings is None:
             return None
-        drained = [*takings.victims, *takings.excess.items()]
+        victims, excess = takings.victims, takings.excess
         return Outcome(
             walk=walk,
             owner=world.owner,
@@ -174,8 +174,8 @@ class Ground:
                 np.concatenate([NO_ROWS, *(places for _, places in coverage.acquired)]),
             ),
             drained=(
-                np.array([row for row, _ in drained], dtype=np.intp),
-                np.array([place for _, place in drained], dtype=np.intp),
+                np.concatenate([victims.rows, excess.rows]),
+                np.concatenate([victims.places, excess.places]),
             ),
         )
 
@@ -310,10 +310,11 @@ def _quota(topic: Topic, change: Change) -> Quota:
 def memory_before(plan: Plan) -> Memory:
     """What a plan tells of the memory it was made from: its gangs without hope, a cycle younger.
 
-    The plan itself goes with it: what it has sorted need not be sorted again.
+    The plan itself goes with it: what it has sorted need not be sorted again. Not so its world:
+    the next decision works on that, in another thread maybe.
     """
     ages = {ref: age - 1 for ref, age in plan.gang_ages.items()}
-    return Memory(MappingProxyType(ages), MappingProxyType({}), plan)
+    return Memory(MappingProxyType(ages), MappingProxyType({}), replace(plan, world=None))
 
 
 def _name(ref: NeedRef) -> tuple[str, str, str]:

@@ -19,7 +19,7 @@ from mainstay.engine.lookup import rows_of
 from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.engine.quota import Place, Quota
-from mainstay.engine.trial import in_order
+from mainstay.engine.trial import in_order, memory_before
 from mainstay.inventory.changes import LogView
 from mainstay.inventory.columns import HOT
 from mainstay.inventory.growing import frozen
@@ -167,13 +167,30 @@ def whatif(
 
     A change about machines of which there is none is left out and told of; Unknown if all are.
     """
+    nothing = _changes_nothing(snapshot, changes)
+    before = decide(snapshot, demand, memory, policy, now)
+    return replace(difference(before, _after(before, memory, changes)), unmatched=nothing)
+
+
+def whatif_of(plan: Plan, *, changes: Sequence[WhatIf]) -> Difference:
+    """The same from a plan that was made: that is how things are. Takes one decision."""
+    nothing = _changes_nothing(plan.snapshot, changes)
+    after = _after(plan, memory_before(plan), changes)
+    return replace(difference(plan, after), unmatched=nothing)
+
+
+def _after(before: Plan, memory: Memory, changes: Sequence[WhatIf]) -> Plan:
+    forgetful = replace(memory, last=None)  # the last plan is about another snapshot
+    inputs = changed((before.snapshot, before.demand), changes)
+    return decide(*inputs, forgetful, before.policy, before.since)
+
+
+def _changes_nothing(snapshot: Snapshot, changes: Sequence[WhatIf]) -> tuple[Selector, ...]:
+    """What was named and no machine has; Unknown if that is all."""
     nothing = unmatched(snapshot, changes)
     if nothing and len(nothing) == len(changes):
         raise Unknown(f"no machine has {nothing[0].told}; name values that machines have")
-    before = decide(snapshot, demand, memory, policy, now)
-    forgetful = replace(memory, last=None)  # the last plan is about another snapshot
-    after = decide(*changed((snapshot, demand), changes), forgetful, policy, now)
-    return replace(difference(before, after), unmatched=nothing)
+    return nothing
 
 
 def unmatched(snapshot: Snapshot, changes: Sequence[WhatIf]) -> tuple[Selector, ...]:

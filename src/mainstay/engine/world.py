@@ -65,7 +65,10 @@ class Laid(NamedTuple):
 class Shelf:
     """The machines of a pool that have one value of an attribute, in order."""
 
+    lying: Rows
     rows: list[int]
+    """The same, for who goes from one to the next."""
+
     costs: list[float]
     """What the pool is ordered by."""
 
@@ -214,15 +217,16 @@ class World(Classes):
         if kept not in self._shelves:
             pool = self.pool(row, state)
             codes, values = self.snapshot.shapes.attribute(key)
-            lying = codes[pool.shapes]
+            value_of = codes[pool.shapes]
             costs = self.pool_cost(pool.rows, state, bucket)
-            order = np.argsort(lying, kind="stable")
-            breaks = np.flatnonzero(np.diff(lying[order])) + 1
+            order = np.argsort(value_of, kind="stable")
+            breaks = np.flatnonzero(np.diff(value_of[order])) + 1
             found: dict[str, Shelf] = {}
             for part in np.split(order, breaks) if len(order) else []:
-                value = values[int(lying[part[0]])]
+                value = values[int(value_of[part[0]])]
                 if value is not None:
-                    found[value] = Shelf(pool.rows[part].tolist(), costs[part].tolist())
+                    lying = pool.rows[part]
+                    found[value] = Shelf(lying, lying.tolist(), costs[part].tolist())
             self._shelves[kept] = found
         return self._shelves[kept]
 

@@ -610,7 +610,11 @@ class TestAbove:
         origin[walk.need[place]] = -1
         coverage = claim_again(stage, walk, walk.is_gang & False, plan.trace, origin)
         takings = preempt(stage, coverage, plan.demand.heard)
-        told = sorted([*takings.victims, *takings.excess.items()])
+        told = sorted(
+            pair
+            for taken in (takings.victims, takings.excess)
+            for pair in zip(taken.rows.tolist(), taken.places.tolist(), strict=True)
+        )
         found = doings(plan)
         meant = found.are(DRAINS) & (found.place >= 0)
         drained = sorted(zip(found.row[meant].tolist(), found.place[meant].tolist(), strict=True))

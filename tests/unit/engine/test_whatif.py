@@ -2,14 +2,16 @@
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from builders import a_machine, a_need, a_need_profile, a_profile
-from mainstay.engine.plan import Demand, Memory
+from mainstay.engine.decide import decide
+from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.engine.quota import Quota
+from mainstay.engine.trial import memory_before
 from mainstay.engine.whatif import (
     Difference,
     LessNeed,
@@ -23,6 +25,7 @@ from mainstay.engine.whatif import (
     ZoneLost,
     changed,
     whatif,
+    whatif_of,
 )
 from mainstay.inventory.columns import HOT
 from mainstay.inventory.inventory import Inventory
@@ -271,3 +274,32 @@ def test_a_changed_snapshot_cannot_be_written_to_and_has_no_history() -> None:
     assert lost.by_state == {State.IDLE: 1, State.CONFIGURED: 2}
     assert [lost.changes(since) for since in (0, snapshot.revision)] == [None, None]
     assert [name for name in HOT if getattr(lost, name).flags.writeable] == []
+
+
+class TestOfAPlan:
+    """What is asked about the plan that a shard has just made."""
+
+    CHANGES: Final = (ZoneLost("zone-a"), MoreNeed(wanting(8)))
+
+    def plan(self) -> Plan:
+        """One that does not hold by itself: a need is short."""
+        return decide(stocked(a_fleet()), asking(wanting(64)), Memory.empty(), Policy(), NOW)
+
+    def test_it_is_told_as_from_what_the_plan_was_made_of(self) -> None:
+        plan = self.plan()
+
+        told = whatif_of(plan, changes=self.CHANGES)
+
+        assert told == whatif(
+            plan.snapshot, plan.demand, Memory.empty(), Policy(), NOW, changes=self.CHANGES
+        )
+
+    def test_nobody_works_on_what_the_next_decision_works_on(self) -> None:
+        plan = self.plan()
+        assert plan.world is not None
+        plan.world.owner[:] = 7  # somebody decides at this moment
+
+        whatif_of(plan, changes=self.CHANGES)
+        decide(plan.snapshot, plan.demand, memory_before(plan), plan.policy, plan.since)
+
+        assert set(plan.world.owner.tolist()) == {7}

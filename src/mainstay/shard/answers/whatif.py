@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from mainstay.engine.plan import Plan
-from mainstay.engine.trial import memory_before
 from mainstay.engine.whatif import (
     MachinesLost,
     MoreNeed,
@@ -12,7 +11,7 @@ from mainstay.engine.whatif import (
     Selector,
     WhatIf,
     ZoneLost,
-    whatif,
+    whatif_of,
 )
 from mainstay.engine.whatif import NeedChange as EngineChange
 from mainstay.model.errors import Rejected
@@ -32,13 +31,11 @@ from mainstay.shard.answers.rows import capacity_type, quantities
 
 
 def what_if(plan: Plan, query: WhatIfQuery, stamp: Stamp) -> WhatIfAnswer:
-    """Decide as things are and as they would be. Pure, and slow: to be run beside the loop."""
+    """Decide as things would be. Pure, and slow: to be run beside the loop."""
     changes = tuple(changes_of(query))
     if not changes:
         raise Rejected("nothing would change: name a zone, a price, more demand or a quota")
-    told = whatif(
-        plan.snapshot, plan.demand, memory_before(plan), plan.policy, plan.since, changes=changes
-    )
+    told = whatif_of(plan, changes=changes)
     return WhatIfAnswer(
         stamp=stamp,
         actions_before={str(kind): count for kind, count in told.actions_before.items()},
