@@ -317,7 +317,7 @@ async def _look(
     key, view = sight.key, sight.view
     try:
         page, text = (Page(), await overview()) if view is None else (
-            await view.look(fleet, now_s), ""
+            await view.look(fleet, now_s, sight.wanted), ""
         )  # fmt: skip
     except MainstayError as error:
         page, text = Page(missing=(error.message,)), exits.line_of(error)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from mainstay.wire.shard_view_client import RemoteShard
 
 LISTED_MAX: Final = 200
-"""So many rows of a shard are asked for: nobody scrolls further."""
+"""So many rows of a shard are asked for: nobody scrolls further, and machines can be found by `/`
+among all that there are."""
 
 PATIENCE_S: Final = 5.0
 
@@ -55,7 +56,8 @@ class View:
 
     key: str
     name: str
-    look: Callable[[Fleet, float], Awaitable[Page]]
+    look: Callable[[Fleet, float, str], Awaitable[Page]]
+    """At a time, with what the rows are to have in them: who can look for that itself is asked."""
     question: Callable[[Row], Question] | None = None
     """What is asked to have a row explained; None: nothing explains it."""
 
@@ -76,7 +78,7 @@ async def _asked(
     return Page(tuple(found), missing=tuple(error.message for error in answers.missing))
 
 
-async def needs(fleet: Fleet, _: float) -> Page:
+async def needs(fleet: Fleet, _: float, __: str) -> Page:
     """What is unmet, and why."""
     query = v.NeedQuery(unmet=True, limit=LISTED_MAX)
     return await _asked(fleet, lambda shard: shard.needs(query), need_rows)
@@ -104,11 +106,17 @@ def need_question(row: Row) -> Question:
     )  # fmt: skip
 
 
-async def machines(fleet: Fleet, _: float) -> Page:
-    """The first ones by id."""
+def machine_query(wanted: str) -> v.MachineQuery:
+    """Which machines are asked for: the shard looks through all it has."""
+    return v.MachineQuery(limit=LISTED_MAX, text=wanted)
+
+
+async def machines(fleet: Fleet, _: float, wanted: str) -> Page:
+    """The first ones by id that have what is wanted in them."""
+
+    query = machine_query(wanted)
 
     async def listed(shard: "RemoteShard") -> list[v.MachineRow]:
-        query = v.MachineQuery(limit=LISTED_MAX)
         return [row async for chunk in shard.machines(query) for row in chunk.rows]
 
     return await _asked(fleet, listed, machine_rows)
@@ -145,7 +153,7 @@ async def explained(fleet: Fleet, question: Question) -> tuple[str, ...]:
     return (*(line for each in found.given for line in each.value.sentences), *missing)
 
 
-async def allocations(fleet: Fleet, now_s: float) -> Page:
+async def allocations(fleet: Fleet, now_s: float, _: str) -> Page:
     """What tenants have asked for, the newest first."""
     if not fleet.tenants:
         return Page(notes=("no API of tenants runs here",))
@@ -179,7 +187,7 @@ def allocation_rows(told: Iterable[Mapping[str, Any]], now_s: float) -> Iterable
         }
 
 
-async def clusters(fleet: Fleet, now_s: float) -> Page:
+async def clusters(fleet: Fleet, now_s: float, _: str) -> Page:
     """Who is connected, what it has and what it costs."""
     return await _asked(
         fleet,
@@ -206,7 +214,7 @@ def cluster_rows(told: v.ClusterRows, now_s: float) -> Iterable[Row]:
         }
 
 
-async def actions(fleet: Fleet, _: float) -> Page:
+async def actions(fleet: Fleet, _: float, __: str) -> Page:
     """The last actions, the newest first."""
     query = v.ActionQuery(limit=LISTED_MAX)
     return await _asked(fleet, lambda shard: shard.actions(query), action_rows)
@@ -225,7 +233,7 @@ def action_rows(told: v.ActionRows) -> Iterable[Row]:
         }
 
 
-async def shortfalls(fleet: Fleet, _: float) -> Page:
+async def shortfalls(fleet: Fleet, _: float, __: str) -> Page:
     """What is missing over all clusters, and for how long."""
     return await _asked(fleet, lambda shard: shard.shortfalls(v.ShortfallQuery()), shortfall_rows)
 
@@ -244,7 +252,7 @@ def shortfall_rows(told: v.ShortfallRows) -> Iterable[Row]:
         }
 
 
-async def providers(fleet: Fleet, now_s: float) -> Page:
+async def providers(fleet: Fleet, now_s: float, _: str) -> Page:
     """Whether they answer, and when they did last."""
     return await _asked(
         fleet,
@@ -266,7 +274,7 @@ def provider_rows(told: v.ProviderRows, now_s: float) -> Iterable[Row]:
         }
 
 
-async def coordinator(fleet: Fleet, now_s: float) -> Page:
+async def coordinator(fleet: Fleet, now_s: float, _: str) -> Page:
     """Who leads, and what is being moved between shards."""
     if not fleet.coordinators:
         return Page(notes=("no coordinator runs here",))

@@ -24,6 +24,9 @@ _MASK: Final = 2**64 - 1
 _START: Final = 0x9E3779B97F4A7C15
 _MULTIPLIER: Final = 0xD6E8FEB86659FD93
 
+_TO_SMALL: Final = np.uint8(ord("a") - ord("A"))
+_IS_CAPITAL: Final = np.isin(np.arange(256), np.arange(ord("A"), ord("Z") + 1))
+
 U8 = NDArray[np.uint8]
 Lengths = NDArray[np.unsignedinteger[Any]]
 U64 = NDArray[np.uint64]
@@ -91,6 +94,25 @@ class Texts:
                 break
             same &= self.words(word) == other.words(word)
         return same
+
+    def containing(self, part: str) -> NDArray[np.bool_]:
+        """Where a text has this in it; of the letters a to z either case will do."""
+        wanted = part.encode(errors="surrogatepass").lower()
+        starts = len(self.arena) - len(wanted) + 1
+        if not wanted or starts <= 0:
+            return np.full(len(self), not wanted)
+        arena = np.where(_IS_CAPITAL[self.arena], self.arena | _TO_SMALL, self.arena)
+        here = np.ones(starts, dtype=np.bool_)
+        for at, byte in enumerate(wanted):
+            here &= arena[at : at + starts] == byte
+        before = np.concatenate([[0], np.cumsum(here, dtype=np.int64)])
+        first = self.offset.astype(np.int64)
+        last = first + self.length.astype(np.int64) - len(wanted) + 1
+        fits = last > first
+        found: NDArray[np.bool_] = fits & (
+            before[np.where(fits, last, 0)] > before[np.where(fits, first, 0)]
+        )
+        return found
 
     def order(self) -> Rows:
         """Positions in byte order of the texts."""

@@ -50,6 +50,9 @@ class MachineQuery:
     """Only those that have each of these, as `attribute` and `value` say it of one."""
 
     capacity_types: tuple[str, ...] = ()
+    text: str = ""
+    """Only those whose id, state, cluster, type, zone, capacity type or action has this in it,
+    whatever its case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from mainstay.cli.top_views import (
     Page,
     allocation_rows,
     leader_line,
+    machine_query,
     machine_rows,
     move_rows,
     need_rows,
@@ -100,6 +101,11 @@ class TestFilter:
 
         assert len(while_typing.rows) == len(later.rows) == 3
         assert not while_typing.typing
+
+    def test_of_machines_the_shard_is_asked_for_those_that_have_it(self) -> None:
+        sight = typed(Sight(key="m"), "/x-29")
+
+        assert machine_query(sight.wanted) == v.MachineQuery(limit=LISTED_MAX, text="x-29")
 
     def test_a_text_has_none(self) -> None:
         assert not typed(Sight(), "/").typing

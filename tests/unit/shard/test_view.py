@@ -15,6 +15,7 @@ from live_shard import (
     a_plan,
     a_shard,
     a_view,
+    fleet,
     gang_need,
     short_need,
 )
@@ -92,6 +93,15 @@ class TestRows:
         (chunk,) = run(machines(a_view(a_shard()), MachineQuery(limit=5)))
 
         assert (chunk.matched, len(chunk.rows)) == (300, 5)
+
+    def test_a_machine_that_no_page_shows_is_found_by_what_is_in_it(self) -> None:
+        last = max(machine.id for machine in fleet())
+        query = MachineQuery(limit=1, text=last.upper())
+
+        (chunk,) = run(machines(a_view(a_shard()), query))
+
+        assert chunk.matched == 1
+        assert [row.id for row in chunk.rows] == [last]
 
     def test_one_cluster_may_be_asked_for(self) -> None:
         told = run(a_view(a_shard()).clusters(ClusterQuery(cluster="late")))

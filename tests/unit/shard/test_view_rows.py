@@ -24,6 +24,7 @@ from mainstay.shard.answers.rows import (
     shortfall_row,
     spend_by_state,
 )
+from mainstay.shard.answers.saying import saying
 from mainstay.shard.orders import Disposed, Order, Told
 from mainstay.shard.outcomes import Disposition
 
@@ -37,6 +38,35 @@ def rows(plan: Plan, query: MachineQuery) -> list[MachineRow]:
 
 def source_of(machine: Machine) -> str:
     return "cloud" if machine.profile.zone == "zone-b" else "metal"
+
+
+def shown(row: MachineRow) -> list[str]:
+    """What a list shows of a machine, but for what it costs."""
+    told = (row.id, str(row.state), row.cluster, row.instance_type, row.zone)
+    return [each.casefold() for each in (*told, row.capacity_type, row.action)]
+
+
+class TestText:
+    @pytest.mark.parametrize(
+        "text",
+        ["", "c-00", "X-0", "03", "IDLE", "conf", "web", "zone-B", "2xlarge", "demand", "boot",
+         "c-001x", "-001c", "nothing has this"],
+    )  # fmt: skip
+    def test_machines_are_found_by_any_part_of_what_is_shown(self, text: str) -> None:
+        chosen = selected(PLAN.snapshot, MachineQuery())
+
+        found = saying(PLAN, chosen, text)
+
+        every = rows(PLAN, MachineQuery())
+        wanted = [row.id for row in every if any(text.casefold() in each for each in shown(row))]
+        assert PLAN.snapshot.machine_ids(found) == wanted
+
+    def test_only_among_those_that_are_asked_for(self) -> None:
+        idle = selected(PLAN.snapshot, MachineQuery(states=(State.IDLE,)))
+
+        assert saying(PLAN, idle, "zone-a").tolist() == [
+            row for row in idle.tolist() if PLAN.snapshot.profile_of(row).zone == "zone-a"
+        ]
 
 
 class TestMachines:

@@ -64,6 +64,7 @@ from mainstay.shard.answers.rows import (
     selected,
     shortfall_row,
 )
+from mainstay.shard.answers.saying import saying
 from mainstay.shard.answers.summary import control_row, control_rows, stamp_of, summed_up
 from mainstay.shard.answers.whatif import what_if
 from mainstay.shard.controls import ControlKind
@@ -95,7 +96,7 @@ class ShardView:
             yield MachineRows(stamp=stamp)
             return
         plan = published.plan
-        rows = await self._aside(lambda: selected(plan.snapshot, query))
+        rows = await self._aside(lambda: saying(plan, selected(plan.snapshot, query), query.text))
         chunks = machine_chunks(plan, paged(plan.snapshot, rows, query))
         while (chunk := await self._aside(lambda: next(chunks, None))) is not None:
             yield MachineRows(stamp=stamp, matched=len(rows), rows=chunk)

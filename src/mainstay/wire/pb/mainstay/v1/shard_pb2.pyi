@@ -20,7 +20,7 @@ class Stamp(_message.Message):
     def __init__(self, shard: _Optional[str] = ..., cycle: _Optional[int] = ..., at_s: _Optional[float] = ...) -> None: ...
 
 class MachineQuery(_message.Message):
-    __slots__ = ("states", "cluster", "instance_type", "zone", "provider", "limit", "after", "attribute", "value", "ids", "labels", "capacity_types")
+    __slots__ = ("states", "cluster", "instance_type", "zone", "provider", "limit", "after", "attribute", "value", "ids", "labels", "capacity_types", "text")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class MachineQuery(_message.Message):
     IDS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_TYPES_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_provider_pb2.MachineState]
     cluster: str
     instance_type: str
@@ -52,7 +53,8 @@ class MachineQuery(_message.Message):
     ids: _containers.RepeatedScalarFieldContainer[str]
     labels: _containers.ScalarMap[str, str]
     capacity_types: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, states: _Optional[_Iterable[_Union[_provider_pb2.MachineState, str]]] = ..., cluster: _Optional[str] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., provider: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., attribute: _Optional[str] = ..., value: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., capacity_types: _Optional[_Iterable[str]] = ...) -> None: ...
+    text: str
+    def __init__(self, states: _Optional[_Iterable[_Union[_provider_pb2.MachineState, str]]] = ..., cluster: _Optional[str] = ..., instance_type: _Optional[str] = ..., zone: _Optional[str] = ..., provider: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., attribute: _Optional[str] = ..., value: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., capacity_types: _Optional[_Iterable[str]] = ..., text: _Optional[str] = ...) -> None: ...
 
 class MachineRow(_message.Message):
     __slots__ = ("id", "state", "cluster", "instance_type", "zone", "capacity_type", "provider", "price_per_hour", "interruption_probability", "need", "group", "action", "idle_since_s")
