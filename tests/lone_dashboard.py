@@ -2,7 +2,8 @@
 
 A file in its folder tells what is so: `gone` (no machine is known), `full` (there is no room for
 anybody), `refused` (live parts are answered with 503), `still` (nothing changes by itself), `mute`
-(the API of tenants does not answer), `other` (it has less, and sells something else first).
+(the API of tenants does not answer), `other` (it has less, and sells something else first),
+`failed` (the machine that is asked about has, until it is retired).
 """
 
 import asyncio
@@ -70,7 +71,14 @@ class Living(FakeShard):
     async def explain(self, question: q.Question) -> q.Explanation:
         if (self.folder / "gone").exists():
             raise Rejected("no such machine here")
-        return await FakeShard.explain(self, question)
+        told = await FakeShard.explain(self, question)
+        failed = (self.folder / "failed").exists()
+        return replace(told, document='{"state": "Failed"}') if failed else told
+
+    @override
+    async def retire(self, request: q.RetireRequest) -> q.Retired:
+        (self.folder / "failed").unlink()
+        return await FakeShard.retire(self, request)
 
 
 @dataclass(slots=True)

@@ -115,6 +115,39 @@ def test_4_what_if_tells_actions_and_dollars_and_does_nothing(admin: "Page") -> 
     admin.get_by_role("alert").wait_for()
 
 
+def _card(page: "Page", name: str) -> float:
+    """What one of the numbers at the top says."""
+    shown = page.locator(".card").filter(has_text=name).locator("dd").first.inner_text()
+    return float(shown.replace("$", "").replace(",", ""))
+
+
+def _is_supposed(page: "Page") -> None:
+    """Actions and dollars, and nothing done."""
+    page.get_by_role("heading", name="What would happen").wait_for()
+    page.get_by_text("Nothing was done.").first.wait_for()
+    page.get_by_role("table", name="Actions that are planned").first.wait_for()
+    for name in ("Per hour now", "Per hour then"):
+        assert _card(page, name) > 0
+
+
+def test_a_dearer_price_alone_is_told_in_dollars(admin: "Page") -> None:
+    go(admin, "What if")
+    admin.get_by_label("Of this class").select_option("spot")
+    admin.get_by_label("Times").fill("3")
+    admin.get_by_role("button", name="What if?").click()
+    _is_supposed(admin)
+    assert _card(admin, "Per hour then") > _card(admin, "Per hour now")
+
+
+def test_more_demand_alone_is_told_in_actions(admin: "Page") -> None:
+    go(admin, "What if")
+    admin.get_by_label("Of cluster").select_option("blue")
+    admin.get_by_label("CPUs").fill("640")
+    admin.get_by_role("button", name="What if?").click()
+    _is_supposed(admin)
+    assert _card(admin, "Actions then") > _card(admin, "Actions now")
+
+
 def test_5_a_machine_is_found_by_the_address_and_shows_its_life_and_history(
     admin: "Page", fleet: Fleet
 ) -> None:
@@ -196,6 +229,41 @@ def test_7_it_is_released_and_its_proof_and_its_bill_are_seen(admin: "Page") -> 
     go(admin, "Audit")
     admin.get_by_role("heading", name="What people did with tenants").wait_for()
     picture(admin, "11-audit")
+
+
+def _mainstay(fleet: Fleet, *words: str) -> "subprocess.CompletedProcess[str]":
+    env = outside.environment(MAINSTAY_HOME=str(fleet.home))
+    return outside.run([BIN / "mainstay", *words], env=env)
+
+
+def test_who_waits_for_room_sees_why_and_may_wait_no_longer(admin: "Page", fleet: Fleet) -> None:
+    """A shard that is paused brings none; what fills the last room goes back at the end."""
+    sold = ("--sku", "h200-sxm-baremetal-8g", "--gpus", "8", "--region", "region-1")
+    held = []
+    _mainstay(fleet, "pause", "--shard", "shard-a", "--reason", "a drill", "--for", "5m")
+    try:
+        while not (taken := _mainstay(fleet, "alloc", "create", *sold)).returncode:
+            held.append(taken.stdout.strip())
+        go(admin, "Allocations")
+        admin.get_by_text("New allocation").click()
+        admin.get_by_label("What", exact=True).select_option("h200-sxm-baremetal-8g@region-1@8")
+        admin.get_by_label("Wait if there is no room").check()
+        admin.get_by_role("button", name="Create allocation").click()
+        admin.get_by_role("heading", name="Capacity request").wait_for()
+        admin.get_by_text("pause by").first.wait_for()
+        picture(admin, "10-waiting")
+        admin.get_by_role("link", name="Wait no longer").click()
+        admin.get_by_text("Nobody waits for 8 GPUs any more").wait_for()
+        admin.get_by_role("button", name="Wait no longer").click()
+        admin.get_by_text("It is waited for no longer.").wait_for()
+        admin.locator(".facts").filter(has_text="cancelled").wait_for()
+        are(admin.get_by_role("link", name="Wait no longer"), 0)
+    finally:
+        _mainstay(fleet, "resume", "--shard", "shard-a", "--reason", "it is over")
+        for each in held:
+            _mainstay(fleet, "alloc", "release", each)
+    for each in held:
+        _mainstay(fleet, "alloc", "watch", each, "--until", "released")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +359,7 @@ def test_racks_are_drawn_and_one_leads_to_its_machines(admin: "Page", pictured: 
     are(admin.locator("tbody tr"), min(counted, 50))
     picture(admin, "15-rack")
     admin.get_by_role("link", name="What if it were drained?").click()
-    admin.get_by_role("heading", name="What would happen").wait_for()
+    _is_supposed(admin)
     go(admin, "Racks")
     admin.get_by_label("Grouped by").select_option("zone")
     admin.get_by_role("button", name="Show").click()

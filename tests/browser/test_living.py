@@ -97,6 +97,23 @@ def test_a_machine_that_is_forgotten_is_said_to_be_gone(alone: Lone, looking: Lo
         are(page.get_by_role("alert"), 0)
 
 
+def test_a_machine_that_failed_is_retired_with_a_reason(alone: Lone, looking: Looking) -> None:
+    with looking as page:
+        alone.say("failed")
+        _look(page, alone, "/machines/sha-1")
+        page.get_by_role("link", name="Retire").click()
+        page.get_by_role("heading", name="Retire sha-1?").wait_for()
+        page.get_by_role("button", name="Retire").click()  # the browser asks for a reason
+        assert page.url.endswith("/machines/sha-1/retire")
+        page.get_by_label("Reason").fill("the board is dead")
+        page.get_by_role("button", name="Retire").click()
+        page.wait_for_url("**/machines?state=Failed")
+        page.get_by_text("sha-1 is retired").wait_for()
+        page.goto(f"{alone.fleet.url}/machines/sha-1")
+        page.get_by_role("heading", name="Why").wait_for()
+        are(page.get_by_role("link", name="Retire"), 0)
+
+
 def test_a_dashboard_that_hangs_is_not_taken_for_one_that_lives(
     alone: Lone, looking: Looking
 ) -> None:
