@@ -67,11 +67,11 @@ class Lines:
 
 
 def draws(stream: TextIO) -> bool:
-    """Whether a line may be drawn over: on a terminal that can, unless NO_COLOR is set."""
+    """Whether a line may be drawn over: on a terminal that can. NO_COLOR is about colour alone."""
     from rich.console import Console
 
     console = Console(file=stream)
-    return console.is_terminal and not console.is_dumb_terminal and not console.no_color
+    return console.is_terminal and not console.is_dumb_terminal
 
 
 def begun(total: int = 0) -> Bar | Lines:

@@ -3,11 +3,15 @@
 import dataclasses
 import json
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from mainstay.cli import exits, output
+from mainstay.cli.progress import progress
+
+if TYPE_CHECKING:
+    from mainstay.sim.world import Stats
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -46,7 +50,14 @@ def loop(
         events=tuple(map(parse_event, event or ())),
         **parse_settings(settings or ()),
     )
-    ran = run(spec)
+    part = max(PART_MIN, cycles // PARTS)
+    with progress(cycles // part) as shown:
+
+        def done(stats: "Stats") -> None:
+            if stats.cycle % part == part - 1:
+                shown.done(f"cycle {stats.cycle + 1:,}: {stats.configured:,} machines serve")
+
+        ran = run(spec, done)
     rows = [dataclasses.asdict(stats) for stats in ran.history]
     if output_format is output.Format.JSON:
         names = [name for name in rows[0] if name not in LEVELS]
@@ -64,6 +75,10 @@ def loop(
         exits.complain(f"law broken: {ran.broken[0]}", replay(spec))
     return exits.FAILED if ran.broken else exits.DONE
 
+
+PARTS: Final = 100
+PART_MIN: Final = 1_000
+"""Cycles that are done before it is said; so many last a few seconds."""
 
 LEVELS = frozenset({"cycle", "creating", "configured", "unsatisfied", "shortfalls"})
 """Figures that are no sums."""

@@ -8,6 +8,7 @@ import typer
 
 from mainstay.cli import coordinators, exits
 from mainstay.cli.options import Option, takes
+from mainstay.cli.progress import progress
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -53,6 +54,7 @@ def restore(file: File, **given: Any) -> int:
 
     from mainstay.config.coordinator import CoordinatorConfig
     from mainstay.config.load import home_directory, load, read_sources
+    from mainstay.coordinator.snapshots import Restoring
     from mainstay.processes.coordinator_store import restore_snapshot
     from mainstay.runtime.clock import SystemClock
 
@@ -61,9 +63,15 @@ def restore(file: File, **given: Any) -> int:
     given["etcd"] = tuple(given["etcd"] or ()) or None
     source, replace = given.pop("config"), given.pop("replace")
     config = load("coordinator", CoordinatorConfig, read_sources(file=source), given).config
-    done = asyncio.run(
-        restore_snapshot(config, home_directory(), SystemClock(), file, replace=replace)
-    )
+    with progress() as shown:
+        by = Restoring(
+            candidate=f"restore of {file.name}",
+            clock=SystemClock(),
+            sleep=asyncio.sleep,
+            replace=replace,
+            told=shown.say,
+        )
+        done = asyncio.run(restore_snapshot(config, home_directory(), file, by))
     replaced = f" in the place of {done.replaced:,}" if done.replaced else ""
     sys.stdout.write(f"Restored {done.records:,} records{replaced}. Start the coordinators.\n")
     return exits.DONE

@@ -69,7 +69,7 @@ def drawn(standings: Sequence[Standing]) -> Table:
 
 
 def on_terminal(console: Console) -> OnTerminal | None:
-    """None where plain lines are wanted: no terminal, or NO_COLOR."""
-    if not console.is_terminal or console.is_dumb_terminal or console.no_color:
+    """None where nothing can be drawn over; with NO_COLOR rows are drawn, without colour."""
+    if not console.is_terminal or console.is_dumb_terminal:
         return None
     return OnTerminal(console)

@@ -97,6 +97,10 @@ class Restored:
     term_base: int
 
 
+TOLD: Final = 20
+"""So often at most a restore says how far it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoring:
     """Who restores, and how it waits."""
@@ -107,9 +111,13 @@ class Restoring:
     replace: bool = False
     """Whether a store that is not empty may be overwritten."""
 
+    told: Callable[[str], None] = lambda _: None
+    """What goes on, for whoever waits."""
+
 
 async def restore(store: Store, wanted: Restorable, by: Restoring) -> Restored:
     """Put a snapshot into a store in which nobody leads. Rejected: nothing was changed."""
+    by.told("waiting to lead the store")
     leadership = await _led(store, by)
     try:
         return await _restored(store, leadership, wanted, by)
@@ -145,11 +153,15 @@ async def _restored(
         raise Rejected(f"the store holds {len(there)} records: say that they are to be replaced")
     base = max(wanted.term_base, _base_of(there) + leadership.term)
     renewed_s = by.clock.elapsed_s()
+    written, total = 0, len(wanted.entries)
     for change in _changes(there, wanted, base):
         if by.clock.elapsed_s() - renewed_s > store.lease_s / 3:
             await leadership.renew()
             renewed_s = by.clock.elapsed_s()
         await leadership.commit(change)
+        before, written = written, min(written + len(change.puts), total)
+        if written * TOLD // max(total, 1) > before * TOLD // max(total, 1):
+            by.told(f"{written:,} of {total:,} records")
     return Restored(records=len(wanted.entries), replaced=len(there), term_base=base)
 
 

@@ -1,6 +1,5 @@
 """Which store a coordinator's settings mean, and a restore into it while nobody runs."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,14 +28,12 @@ async def opened(config: CoordinatorConfig, home: Path, clock: Clock) -> AsyncIt
 
 
 async def restore_snapshot(
-    config: CoordinatorConfig, home: Path, clock: Clock, snapshot: Path, *, replace: bool
+    config: CoordinatorConfig, home: Path, snapshot: Path, by: Restoring
 ) -> Restored:
     """Put a snapshot (a tar, or a folder of an export) into the store of these settings."""
+    by.told(f"reading {snapshot.name}")
     wanted = snapshots.restorable(archive.read(snapshot))
-    by = Restoring(
-        candidate=f"restore of {snapshot.name}", clock=clock, sleep=asyncio.sleep, replace=replace
-    )
-    async with opened(config, home, clock) as store:
+    async with opened(config, home, by.clock) as store:
         return await snapshots.restore(store, wanted, by)
 
 

@@ -1,6 +1,7 @@
 """The loop of one shard: complete, strike, list, decide, act. The same spec, the same run."""
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from mainstay.engine.decide import decide
@@ -18,11 +19,11 @@ from mainstay.sim.spec import LoopSpec
 from mainstay.sim.world import Loop, Stats, listed, machines
 
 
-def run(spec: LoopSpec) -> Loop:
-    """All cycles of a run; what it broke is in `broken`."""
+def run(spec: LoopSpec, done: Callable[[Stats], None] = lambda _: None) -> Loop:
+    """All cycles of a run; what it broke is in `broken`. Whoever waits is told of each."""
     loop = start(spec)
     for _ in range(spec.cycles):
-        step(loop)
+        done(step(loop))
     return loop
 
 

@@ -77,7 +77,13 @@ def test_a_terminal_is_drawn_on_and_a_file_is_not(capable: pytest.MonkeyPatch) -
     assert not draws(io.StringIO())
 
 
-@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_without_colour_a_terminal_is_drawn_on_all_the_same(capable: pytest.MonkeyPatch) -> None:
+    capable.setenv("NO_COLOR", "1")
+
+    assert draws(Terminal())
+
+
+@pytest.mark.parametrize(("name", "value"), [("TERM", "dumb")])
 def test_who_wants_no_drawing_gets_lines(
     name: str, value: str, capable: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -131,8 +132,13 @@ def test_a_large_state_is_restored_in_many_changes(tmp_path: Path) -> None:
     large = of_theirs(shards=shards, cluster_to_shard={}, domain_to_shard=domains)
 
     async def restore(store: EmbeddedStore) -> None:
-        done = await snapshots.restore(store, snapshots.restorable(large), by())
+        said: list[str] = []
+        telling = replace(by(), told=said.append)
+        done = await snapshots.restore(store, snapshots.restorable(large), telling)
 
+        assert said[0] == "waiting to lead the store"
+        assert said[-1] == "750 of 750 records"
+        assert 2 < len(said) <= 1 + snapshots.TOLD
         fleet = Fleet.from_entries((await store.load()).entries)
         assert (done.records, len(fleet.shards), len(fleet.domains)) == (750, 250, 250)
 

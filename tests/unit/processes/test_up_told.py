@@ -71,12 +71,26 @@ def test_a_start_that_is_broken_off_gives_the_terminal_back() -> None:
     ("console", "is_drawn"),
     [
         (Console(file=io.StringIO(), force_terminal=True, no_color=False), True),
-        (Console(file=io.StringIO(), force_terminal=True, no_color=True), False),
+        (Console(file=io.StringIO(), force_terminal=True, no_color=True), True),
         (Console(file=io.StringIO()), False),
     ],
     ids=["terminal", "NO_COLOR", "pipe"],
 )
-def test_only_a_terminal_that_may_have_colours_is_drawn_on(
+def test_only_a_terminal_is_drawn_on_whether_it_may_have_colours_or_not(
     console: Console, is_drawn: bool
 ) -> None:
     assert (on_terminal(console) is not None) is is_drawn
+
+
+def test_without_colour_the_rows_are_drawn_without_it() -> None:
+    written = {is_plain: io.StringIO() for is_plain in (True, False)}
+    for is_plain, file in written.items():
+        console = Console(
+            file=file, width=60, force_terminal=True, color_system="standard", no_color=is_plain
+        )
+        with OnTerminal(console) as voice:
+            voice.show(STARTING)
+
+    assert "\x1b[33m" in written[False].getvalue()
+    assert "\x1b[3" not in written[True].getvalue()
+    assert "starting" in written[True].getvalue()
