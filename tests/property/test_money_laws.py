@@ -13,8 +13,11 @@ from mainstay.engine.plan import Demand, Memory, Plan
 from mainstay.engine.policy import Policy
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.ids import ClusterId, MachineId
+from mainstay.model.money_views import MoneyQuery
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
+from mainstay.model.views import Stamp
+from mainstay.shard.answers.money import BY, facts_of, money_rows
 from mainstay.shard.money.account import HOUR_NS, NANO, Account, Amount, Cell, Use
 from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.money.document import decoded, encoded
@@ -117,6 +120,47 @@ def test_a_saving_is_told_only_while_an_on_demand_price_is_known(
     assert all(each.compared <= each.spent for each in told)
 
 
+SOLD = [cell._replace(capacity=CapacityType.ON_DEMAND) for cell in CELLS]
+bookings = st.tuples(st.sampled_from(CELLS + SOLD), prices, moments, st.integers(0, 9))
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(bookings | st.tuples(listed, moments), max_size=15), moments)
+def test_what_is_told_of_all_cells_together_is_what_each_of_them_adds_up_to(
+    steps: list[tuple[Cell, int, int, int] | tuple[dict[str, int], int]], at_ns: int
+) -> None:
+    account = Account()
+    for step in steps:
+        if len(step) == 2:
+            account.compare(*step)
+        else:
+            cell, price, begun_ns, hosts = step
+            account.put(account.place(cell), price, begun_ns, hosts)
+    at_s = at_ns // NANO
+
+    told = {
+        by: money_rows(
+            facts_of(account, since_s=0.0, at_s=at_s), MoneyQuery(by=by), Stamp(shard="s")
+        )
+        for by in ("", *BY)
+    }
+
+    each = account.amounts(at_s * NANO)
+    spent = {cell: amount.spent // HOUR_NS for cell, amount in each.items()}
+    compared = {cell: amount.compared // HOUR_NS for cell, amount in each.items()}
+    sold = {cell: amount.on_demand // HOUR_NS for cell, amount in each.items()}
+    total = told[""].total
+    assert total.spent == sum(spent.values())
+    assert total.unpriced == total.spent - sum(compared.values())
+    assert total.saving == sum(sold.values()) - sum(compared.values())
+    assert total.idle == sum(nano for cell, nano in spent.items() if cell.use is Use.IDLE)
+    for by, name_of in BY.items():
+        assert {row.name: row.spent for row in told[by].rows} == {
+            name: sum(nano for cell, nano in spent.items() if name_of(cell) == name)
+            for name in map(name_of, spent)
+        }
+
+
 @settings(max_examples=examples(40))
 @given(
     st.dictionaries(st.sampled_from(CELLS), st.builds(Amount, *[st.integers()] * 4)),
@@ -184,6 +228,14 @@ def a_plan(fleet: dict[int, tuple[State, int]], inventory: Inventory) -> Plan:
     return decide(inventory.snapshot(), demand, Memory.empty(), Policy(), 0.0)
 
 
+def running_in(account: Account) -> tuple[dict[Cell, tuple[int, int]], dict[str, int]]:
+    """What costs or holds something, and what it is compared with."""
+    standing = account.standing(0)
+    pairs = zip(standing.cells, standing.lines, strict=True)
+    running = {cell: (line.rate, line.hosts) for cell, line in pairs if line.rate or line.hosts}
+    return running, dict(standing.prices)
+
+
 @settings(max_examples=examples(60))
 @given(lives)
 def test_what_follows_change_counts_as_what_looks_at_everything(
@@ -205,6 +257,6 @@ def test_what_follows_change_counts_as_what_looks_at_everything(
 
         fresh = Book(Kept(since_s=0.0))
         fresh.follow(plan, float(cycle))
-        assert dict(book.account.rates()) == dict(fresh.account.rates())
+        assert running_in(book.account) == running_in(fresh.account)
     told = book.account.amounts(before * NANO).values()
     assert Fraction(sum(each.spent for each in told), HOUR_NS * NANO) == wanted

@@ -26,7 +26,6 @@ from mainstay.shard.answers.money import facts_of, money_rows, whole
 from mainstay.shard.answers.rows import action_rows
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.journal import action_content
-from mainstay.shard.money.account import WASTE
 from mainstay.shard.money.book import Book, Kept
 from mainstay.shard.money.risk import at_risk, at_risk_of
 from mainstay.shard.orders import Disposed, Order, Told
@@ -143,12 +142,13 @@ class TestByClass:
         published = a_shard().published
         assert published is not None
         book.follow(published.plan, 0.0)
+        rows = money_rows(facts, MoneyQuery(by="class"), Stamp(shard="s")).rows
+        assert {row.name for row in rows} == {str(of) for of in book.account.by_class()}
         for of, rate in book.account.by_class().items():
-            cells = {cell: told for cell, told in facts.rates.items() if cell.capacity is of}
-            wasted = [told.spend for cell, told in cells.items() if cell.use in WASTE]
-            assert rate.spend == sum(told.spend for told in cells.values())
-            assert rate.waste == sum(wasted)
-            assert rate.saving == sum(told.on_demand - told.compared for told in cells.values())
+            (row,) = (row for row in rows if row.name == str(of))
+            assert rate.spend == row.spend_per_hour
+            assert rate.waste == row.idle_per_hour + row.unclaimed_per_hour
+            assert rate.saving == row.saving_per_hour
 
     def test_a_spot_machine_saves_what_its_type_costs_more_on_demand(self) -> None:
         spots = [one(State.IDLE, name=name, price=1.0) for name in ("s-1", "s-2")]

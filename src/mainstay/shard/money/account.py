@@ -6,7 +6,7 @@ nothing has to be done as time passes, and whatever moment a change is told for,
 Whole numbers throughout: nano-dollars per hour times nanoseconds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -94,13 +94,28 @@ class _Sum:
         )
 
 
-class Rate(NamedTuple):
-    """Of a cell, per hour, now; money in nano-dollars."""
+class Line(NamedTuple):
+    """The running sums of one cell as they are."""
 
-    hosts: int = 0
-    spend: int = 0
-    compared: int = 0
-    on_demand: int = 0
+    rate: int
+    base: int
+    hosts: int
+    hosts_base: int
+    told: Amount
+    """As it stood when the on-demand price last changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All cells as they are at a moment: a copy, to be summed up where it holds up nobody."""
+
+    at_ns: int
+    cells: tuple[Cell, ...]
+    lines: tuple[Line, ...]
+    """Of each cell."""
+
+    prices: Mapping[str, int]
+    """On demand, by type."""
 
 
 class ClassRate(NamedTuple):
@@ -183,16 +198,17 @@ class Account:
         """What each type costs on demand now, per hour."""
         return self._prices
 
+    def standing(self, at_ns: int) -> Standing:
+        """How all cells stand at this moment, not worked out yet."""
+        lines = tuple(
+            Line(held.rate, held.base, held.hosts, held.hosts_base, held.told)
+            for held in self._sums
+        )
+        return Standing(at_ns, tuple(self._cells), lines, dict(self._prices))
+
     def amounts(self, at_ns: int) -> dict[Cell, Amount]:
         """Every cell at this moment."""
         return {cell: self._amount(cell, place, at_ns) for cell, place in self._cells.items()}
-
-    def rates(self) -> Iterator[tuple[Cell, Rate]]:
-        """Every cell that costs or holds something."""
-        for cell, place in self._cells.items():
-            held = self._sums[place]
-            if held.hosts or held.rate:
-                yield cell, self._rate(cell, held)
 
     def by_class(self) -> dict[CapacityType, ClassRate]:
         """What each capacity class costs, wastes and saves; costs types, not clusters."""
@@ -208,14 +224,6 @@ class Account:
                 so_far.saving + saving,
             )
         return found
-
-    def _rate(self, cell: Cell, held: _Sum) -> Rate:
-        if cell.capacity is CapacityType.ON_DEMAND:
-            return Rate(held.hosts, held.rate, held.rate, held.rate)
-        price = self._prices.get(cell.instance_type)
-        if price is None:
-            return Rate(held.hosts, held.rate)
-        return Rate(held.hosts, held.rate, held.rate, held.hosts * price)
 
     def _amount(self, cell: Cell, place: int, at_ns: int) -> Amount:
         price = self._prices.get(cell.instance_type)
