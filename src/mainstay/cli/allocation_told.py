@@ -44,12 +44,18 @@ NEXT_OF_REQUEST: Final[Mapping[str, str]] = {
 """By state of a request for capacity: what to do now."""
 
 
-def request_sentences(shown: Said, after: After | None, expected: Expected) -> tuple[str, ...]:
-    """What is waited for, why, behind which need, when, what to do."""
-    return tuple(_of_request(shown, after, expected))
+def request_sentences(
+    shown: Said, after: After | None, expected: Expected, behind: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """What is waited for, why, behind which need, when, what to do; `behind` is what a shard tells
+    of that need.
+    """
+    return tuple(_of_request(shown, after, expected, behind))
 
 
-def _of_request(shown: Said, after: After | None, expected: Expected) -> Iterator[str]:
+def _of_request(
+    shown: Said, after: After | None, expected: Expected, behind: Sequence[str]
+) -> Iterator[str]:
     name, state = shown["request_id"], shown["state"]
     yield (
         f"The capacity request {name} is {state}: {shown['gpus']} x {shown['sku']}"
@@ -60,6 +66,7 @@ def _of_request(shown: Said, after: After | None, expected: Expected) -> Iterato
     if after is not None:
         need = f"{after.cluster}/{after.need[:8]}"
         yield f"It waits behind the need {need}: `mainstay explain need {need}` tells of that."
+        yield from (f"  {each}" for each in behind if not each.startswith("When: "))
     if said := expected_sentence(expected):
         yield said
     if state in NEXT_OF_REQUEST:

@@ -29,8 +29,9 @@ QUICK: Final = Option(
     "quick", bool, "Do not try which change would help.", False, ("--quick",)
 )  # fmt: skip
 
+PATIENCE_S: Final = 0.5
 PATIENCE: Final = Option(
-    "patience", float, "Seconds for changes that would help; 0 tries all.", 0.5, (), 0
+    "patience", float, "Seconds for changes that would help; 0 tries all.", PATIENCE_S, (), 0
 )  # fmt: skip
 
 ClusterArgument = Annotated[str, typer.Argument(metavar="CLUSTER", help="Whose it is.")]
@@ -160,30 +161,34 @@ def _request_told(api: "Client", shown: Mapping[str, Any]) -> dict[str, Any]:
 
     told = api.get(f"/capacity-requests/{quote(shown['request_id'], safe='')}/expected")
     after = after_of(told)
-    expected = expected_of(told)
+    expected, behind = expected_of(told), tuple[str, ...]()
     if after is not None:
-        expected = request_expected(after, need_expected(after.cluster, after.need))
+        served, behind = need_told(after.cluster, after.need)
+        expected = request_expected(after, served)
     return {
         "request": dict(shown),
         "after": told["after"],
-        "sentences": list(request_sentences(shown, after, expected)),
+        "sentences": list(request_sentences(shown, after, expected, behind)),
         "expected": _expected(expected),
     }
 
 
-def need_expected(cluster: str, fingerprint: str) -> Expected | None:
-    """When a need is served, by the shards that run here; None: none of them answers."""
-    question = Question(about=About.NEED, name=cluster, fingerprint=fingerprint, quick=True)
+def need_told(cluster: str, fingerprint: str) -> tuple[Expected | None, tuple[str, ...]]:
+    """When a need is served and why it is not, by the shards that run here; None: none answers."""
+    question = Question(
+        about=About.NEED, name=cluster, fingerprint=fingerprint, patience_s=PATIENCE_S
+    )
 
     async def asked(shard: "RemoteShard") -> Explanation:
         return await shard.explain(question)
 
     try:
-        return servers.ask(shards_here(), asked).given[0].value.expected
+        told = servers.ask(shards_here(), asked).given[0].value
     except Rejected as error:
-        return Expected(when=When.UNKNOWN, because=(error.message,))
+        return Expected(when=When.UNKNOWN, because=(error.message,)), ()
     except MainstayError:
-        return None
+        return None, ()
+    return told.expected, told.sentences
 
 
 def shards_here() -> "tuple[Server, ...]":

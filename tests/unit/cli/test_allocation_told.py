@@ -143,13 +143,13 @@ def test_why_no_shard_could_be_asked_is_said_where_the_context_is_at_fault(
     monkeypatch.setenv("MAINSTAY_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
-    faulty = explain.need_expected("tenants", "0123456789ab")
+    faulty, _ = explain.need_told("tenants", "0123456789ab")
     contexts.unlink()
 
     assert faulty is not None
     assert faulty.when is When.UNKNOWN
     assert "names no shard" in faulty.because[0]
-    assert explain.need_expected("tenants", "0123456789ab") is None
+    assert explain.need_told("tenants", "0123456789ab") == (None, ())
 
 
 def test_when_it_is_expected_stands_behind_what_blocks_it() -> None:
@@ -171,8 +171,11 @@ def test_a_request_for_capacity_tells_its_need_when_and_what_to_do(state: str) -
     after = After(cluster="tenants", need="0123456789ab", joining_s=None)
     never = Expected(when=When.NEVER, because=("all are held",))
 
+    behind = ("It misses gpu 8.", "The smallest change that admits it: wait.", "When: never.")
     told = request_sentences(request, after, never)
+    whole = request_sentences(request, after, never, behind)
 
+    assert whole == (*told[:3], *(f"  {each}" for each in behind[:2]), *told[3:])
     assert told[0].startswith(f"The capacity request cap_1 is {state}: 8 x s in r")
     assert told[1] == "What blocks it: no room."
     assert "`mainstay explain need tenants/01234567`" in told[2]
