@@ -239,6 +239,20 @@ class TestHolds:
 
         assert expected(plan, stopped={"cloud": "too old"}).when is When.NEVER
 
+    def test_what_another_provider_has_too_is_waited_for(self) -> None:
+        """One refuses the shard for good, the other only does not answer now."""
+        inventory = Inventory()
+        for source in ("cloud", "metal"):
+            inventory.add(a_machine(id=f"m-{source}"), now=NOW_S - 5, source=source)
+        barred = Barred(sources=frozenset({"cloud", "metal"}))
+        demand = Demand((a_need(),), frozenset({WEB}), barred=barred)
+        plan = decide(inventory.snapshot(), demand, Memory.empty(), Policy(), NOW_S)
+
+        assert expected(plan, stopped={"cloud": "too old"}).when is When.UNKNOWN
+        both = {"cloud": "too old", "metal": "somebody else's"}
+        told = expected(plan, stopped=both)
+        assert (told.when, len(told.because)) == (When.NEVER, 2)
+
     def test_what_is_begun_goes_on_while_a_shard_is_paused(self) -> None:
         need = a_need()
         told = expected(planned([on_its_way(need)], need), controls=(paused(),))
