@@ -345,12 +345,12 @@ class TestExplain:
         assert (code, out) == (exits.NOT_REACHABLE, "")
         assert "shard 127.0.0.1:1 does not answer, is it running?" in err
 
-    def test_whoever_has_no_patience_is_told_that_changes_were_left_out(
+    def test_whoever_has_no_patience_is_told_of_one_change_and_that_others_were_left_out(
         self, one: Path, capsys: Captured
     ) -> None:
         _, out, _ = said(f"explain need batch/{NEED} --patience 0.01", capsys)
 
-        assert "The smallest change" not in out
+        assert "The smallest change that admits it" in out
         assert "Not every change was tried; with more --patience all are." in out
 
     def test_when_is_told_as_data_too(self, one: Path, capsys: Captured) -> None:

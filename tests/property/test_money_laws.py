@@ -138,12 +138,8 @@ def test_what_is_told_of_all_cells_together_is_what_each_of_them_adds_up_to(
             account.put(account.place(cell), price, begun_ns, hosts)
     at_s = at_ns // NANO
 
-    told = {
-        by: money_rows(
-            facts_of(account, since_s=0.0, at_s=at_s), MoneyQuery(by=by), Stamp(shard="s")
-        )
-        for by in ("", *BY)
-    }
+    facts = facts_of(account, since_s=0.0, at_s=at_s)
+    told = {by: money_rows(facts, MoneyQuery(by=by), Stamp(shard="s")) for by in ("", *BY)}
 
     each = account.amounts(at_s * NANO)
     spent = {cell: amount.spent // HOUR_NS for cell, amount in each.items()}

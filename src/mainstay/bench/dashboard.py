@@ -47,8 +47,8 @@ TIMES: Final = 40
 """One gang of so many asks for so much more."""
 
 DECIDES: Final = frozenset({"what if a zone is lost", "explain a need"})
-"""Pages that have the shard decide again before they are answered: they have a budget of their own
-in `mainstay bench explain`."""
+"""Pages that have the shard decide again before they are answered: `mainstay bench explain` has
+budgets for both."""
 
 STILL: Final = frozenset({"what if", "what if a zone is lost"})
 """Pages that are not brought up to date."""

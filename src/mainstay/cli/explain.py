@@ -29,7 +29,7 @@ QUICK: Final = Option(
     "quick", bool, "Do not try which change would help.", False, ("--quick",)
 )  # fmt: skip
 
-PATIENCE_S: Final = 0.5
+PATIENCE_S: Final = 0.8
 PATIENCE: Final = Option(
     "patience", float, "Seconds for changes that would help; 0 tries all.", PATIENCE_S, (), 0
 )  # fmt: skip

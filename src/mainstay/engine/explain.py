@@ -61,7 +61,9 @@ def explain_need(plan: Plan, which: int | NeedRef, *, relax: bool = True) -> Nee
 def examine_need(
     plan: Plan, which: int | NeedRef, *, relax: bool = True, enough: Enough | None = None
 ) -> Examined:
-    """The same with the machines behind it; no more changes are tried once it is enough."""
+    """The same with the machines behind it; once one change helps and it is enough, no more are
+    tried.
+    """
     about = topic_of(plan, which)
     reach = Reach(about) if about.missing else None
     serving, tried = _serving(about), Tried(())

@@ -49,7 +49,8 @@ _JOINED_MAX: Final = 8
 
 
 Enough = Callable[[], bool]
-"""Whether no more changes are to be tried: nobody waits for the rest."""
+"""Whether no more changes are to be tried: nobody waits for the rest. Until one helps all are: an
+answer without any is hardly worth its wait."""
 
 
 def _never() -> bool:
@@ -73,12 +74,14 @@ class Bench:
         self.ground = Ground(topic)
         self._enough = enough
         self._last: Relaxation | None = None
+        self._has_helped = False
         self.found: list[Relaxation] = []
         self.is_cut = False
 
     def is_over(self) -> bool:
         """Whether no more is to be tried; that it was asked means that something was left out."""
-        self.is_cut = self.is_cut or self._enough()
+        is_enough = self._enough()
+        self.is_cut = self.is_cut or (is_enough and self._has_helped)
         return self.is_cut
 
     def admits(self, change: Change) -> bool:
@@ -87,7 +90,7 @@ class Bench:
             return False
         trial = self.ground.attempt(change)
         if trial is not None:
-            self._last = trial
+            self._last, self._has_helped = trial, True
         return trial is not None
 
     def keep(self, change: Change | None = None) -> None:
@@ -107,7 +110,10 @@ class Bench:
 
 
 def relaxations(reach: Reach, enough: Enough = _never) -> Tried:
-    """Try changes, the smallest first, until it is enough; DECISIONS_MAX decisions at most."""
+    """Try changes, the smallest first, until one helps and it is enough.
+
+    DECISIONS_MAX decisions at most.
+    """
     bench = Bench(reach.topic, enough)
     bench.keep_first(_as_it_is(reach))
     bench.keep_first(SoftSpread() for _ in range(reach.has_hard_spread))

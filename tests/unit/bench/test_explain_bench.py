@@ -12,7 +12,8 @@ from mainstay.engine import kernels
 from mainstay.runtime.clock import StepClock
 
 SIZE: Final = 2_000
-KEYS: Final = {"questions", "p50_ms", "p99_ms", "max_ms", "cut"}
+TIMES: Final = {"questions", "p50_ms", "p99_ms", "max_ms"}
+KEYS: Final = {*TIMES, "cut", "helped", "all_helped", "all_cpu_p50_ms", "all_cpu_max_ms"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,24 @@ def test_it_tells_the_times_of_every_kind_of_question_on_both_fleets() -> None:
     assert bench.fixture["crowded machines"] == SIZE
     assert bench.fixture["crowded asks about a gang"] is True
     assert answer["budget"] == {}
-    assert "max_ms" in answer
+    assert answer.keys() >= {*bench_explain.BUDGET, "command_cpu_ms"}
+    what_if = answer["what_if"]
+    assert isinstance(what_if, dict)
+    assert what_if.keys() == bench_explain.KINDS.keys()
+    assert all(told.keys() == {*TIMES, "cpu_p50_ms", "cpu_max_ms"} for told in what_if.values())
+
+
+def test_whoever_misses_something_is_told_of_a_change_that_helps() -> None:
+    bench = Bench("explain", {}, StepClock(), lambda _: None)
+
+    bench_explain.run(bench, machines=SIZE, questions=2)
+
+    for fleet in bench_explain.KINDS:
+        told = bench.figures[fleet]
+        assert isinstance(told, dict)
+        need = told["need"]
+        assert need["helped"] == need["all_helped"] == need["questions"]
+        assert need["cut"] == 0
 
 
 def test_a_need_in_fifty_asks_for_more_than_before() -> None:

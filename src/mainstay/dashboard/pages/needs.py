@@ -36,7 +36,7 @@ COLUMNS: Final = (
 
 REASONS: Final = (Choice("", "any"), *(Choice(each.value, each.value) for each in Unmet))
 
-PATIENCE_S: Final = 0.5
+PATIENCE_S: Final = 0.8
 """So long changes that would help are tried, as on the command line: who looks at a page does not
 want to wait for all of them.
 """
