@@ -10,6 +10,7 @@ from mainstay.model.errors import Unavailable
 from mainstay.processes.announce import announced
 from mainstay.processes.database import our_own
 from mainstay.processes.told import until_told
+from mainstay.runtime.survivors import began
 
 LOOK_S: Final = 0.2
 
@@ -19,7 +20,8 @@ async def serve_postgres(config: PostgresConfig, home: Path, say: Callable[[str]
     async with until_told() as stop:
         with our_own(home, config.port) as server:
             at = f"127.0.0.1:{server.port}"
-            facts = {"addresses": {"postgres": at}, "server_pid": server.pid}
+            its = {"server_pid": server.pid, "server_began": began(server.pid)}
+            facts = {"addresses": {"postgres": at}, **its}
             with announced(home, "postgres", str(server.port), facts):
                 say(f"PostgreSQL is at {at}, its log is {home / 'postgres' / 'postgres.log'}.")
                 while not stop.is_set():

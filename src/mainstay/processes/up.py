@@ -1,7 +1,8 @@
 """`mainstay up`: all of it on this machine, under one supervisor, until it is told to stop.
 
-The processes are those that also run alone. They die with the supervisor, whatever kills it; one
-that dies by itself is started again. What was there is there again at the next start.
+The processes are those that also run alone. They die with the supervisor, whatever kills it, and
+what is still dying then, or cannot be told to, ends before the next start; one that dies by itself
+is started again. What was there is there again at the next start.
 """
 
 import json
@@ -17,7 +18,13 @@ from typing import Final
 
 from mainstay.config.up import UpConfig
 from mainstay.model.errors import Unavailable
-from mainstay.processes.up_ground import FAILED_LOG, has_started, lacking, prepared
+from mainstay.processes.up_ground import (
+    FAILED_LOG,
+    has_begun,
+    has_started,
+    lacking,
+    prepared,
+)
 from mainstay.processes.up_plan import SHARDS, Part, Stage, parts
 from mainstay.processes.up_told import Progress, Standing, Voice
 from mainstay.runtime.children import Child, Children
@@ -152,7 +159,9 @@ class Supervisor:
                 child.terminate()
 
     def _begin(self, part: Part) -> Child:
-        return self.children.command(part.name, part.words)
+        child = self.children.command(part.name, part.words)
+        has_begun(self.stage.home, part.name, child.pid)
+        return child
 
     def _died(self, watched: Watched, now_s: float) -> None:
         calm = now_s - watched.started_s > CALM_S

@@ -5,11 +5,12 @@ What is wrong with it is said in one line, before anything is started.
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,9 @@ from mainstay.processes.up_plan import (
     Stage,
     shard_settings,
 )
+from mainstay.runtime import survivors
 from mainstay.runtime.clock import Clock
+from mainstay.runtime.survivors import Survivor
 from mainstay.tenancy.database.cluster import forget
 from mainstay.wire.tls import is_loopback
 
@@ -50,6 +53,9 @@ FAILED_LOG: Final = "log.failed"
 
 STARTED: Final = "started"
 
+BEGUN: Final = "run/begun.jsonl"
+"""Every process that this start began."""
+
 WORLD_PORTS: Final = range(20_000, 32_000, 4)
 """Where three free ports in a row are looked for: below those that the system deals out itself."""
 
@@ -66,6 +72,7 @@ def prepared(
     """A home that is ours while the block runs, and where everything in it is to be."""
     page = _page_port(config)
     with _one_line(home), _alone(home):
+        _end_last(home)
         stage = Stage(config, home, {**(free_ports() if config.free_ports else usual), **page})
         _check_ports(stage)
         if reset:
@@ -139,6 +146,29 @@ def _alone(home: Path) -> Iterator[None]:
         os.close(lock)
 
 
+def has_begun(home: Path, name: str, pid: int) -> None:
+    """A process of ours: if it outlives us, the next start ends it."""
+    with suppress(OSError):  # on a disk without room: our system ends it with us, most likely
+        (home / "run").mkdir(exist_ok=True)
+        survivors.note(home / BEGUN, name, pid)
+
+
+def _end_last(home: Path) -> None:
+    """What is left of the last start ends before anything else: it has our ports and our files."""
+    left = survivors.end([*_servers(home), *survivors.noted(home / BEGUN)])
+    if left:
+        which = ", ".join(f"{each.pid} ({each.name})" for each in left)
+        raise Unavailable(f"the last start has left what does not end: stop process {which}")
+
+
+def _servers(home: Path) -> Iterator[Survivor]:
+    """A database that was told to shut down when its process was killed, and is still at it."""
+    for path in (home / "run").glob("postgres-*.json"):
+        with suppress(OSError, ValueError, KeyError):
+            told = json.loads(path.read_text(encoding="utf-8"))
+            yield Survivor("PostgreSQL", told["server_pid"], told["server_began"])
+
+
 def _reset(home: Path) -> None:
     if not (home / "postgres").is_file():
         forget(home / "postgres")  # first: it is refused while somebody runs it
@@ -151,8 +181,8 @@ def _reset(home: Path) -> None:
 
 
 def _clear(home: Path) -> None:
-    """What processes of an earlier start say of themselves is no longer so: all died with it."""
-    for path in (home / "run").glob("*.json"):
+    """What processes of an earlier start say of themselves is no longer so: all have ended."""
+    for path in (home / "run").glob("*.json*"):
         path.unlink(missing_ok=True)
     log, kept = home / "log", home / FAILED_LOG
     if log.exists() and not (log / STARTED).exists():
