@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 import outside
 from running import until
 from tree import BIN
@@ -117,6 +119,20 @@ def an_up(home: Path, *words: str, **more: Any) -> Iterator[Up]:
         yield up
     finally:
         up.kill()
+
+
+@contextmanager
+def small_disk(at: Path, megabytes: int) -> Iterator[None]:
+    """A file system of its own, where this user may mount one."""
+    at.mkdir()
+    asked = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(at)]
+    if shutil.which("mount") is None or outside.run(asked).returncode:
+        told = "no file system may be mounted here"
+        (pytest.fail if outside.require_all() else pytest.skip)(told)
+    try:
+        yield
+    finally:
+        outside.run(["umount", "-l", at])
 
 
 @contextmanager

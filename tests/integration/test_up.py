@@ -18,7 +18,7 @@ import pytest
 import outside
 from running import read_until, until
 from tree import BIN
-from ups import PATIENCE_S, Up, all_gone, an_up, home_below, is_alive, listening
+from ups import PATIENCE_S, Up, all_gone, an_up, home_below, is_alive, listening, small_disk
 
 STEADY: Final = "[world]\nevery_s = 3600.0\nday_s = 7200.0\n"
 """Demand that stays as it is: whatever is given back then is given back by mistake."""
@@ -195,20 +195,35 @@ def test_a_taken_port_is_one_clear_line(home: Path) -> None:
 
 
 def test_a_full_disk_is_one_clear_line(home: Path) -> None:
-    home.mkdir()
-    small = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(home)]
-    if shutil.which("mount") is None or outside.run(small).returncode:
-        pytest.skip("no file system may be mounted here")
-    try:
+    with small_disk(home, 8):
         ended = outside.run(
             [BIN / "mainstay", "up", "--fleet", "120", "--free-ports"],
             env=outside.environment(MAINSTAY_HOME=str(home)),
         )
-    finally:
-        outside.run(["umount", home])
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
     assert f"8 MB are free at {home} and 256 MB are needed; make room" in ended.stderr
+
+
+def test_a_disk_that_fills_meanwhile_is_one_line_and_it_goes_on_when_there_is_room(
+    home: Path,
+) -> None:
+    with small_disk(home, 96), an_up(home, "--no-tenancy", fleet=30) as up:
+        up.ready()
+        with (home / "filler").open("wb") as filler:
+            left = shutil.disk_usage(home).free
+            os.posix_fallocate(filler.fileno(), 0, left)
+        dashboard = up.fact("dashboard")["pid"]
+        os.kill(dashboard, signal.SIGKILL)
+        until(lambda: "dashboard has died" in up.said)
+        (told,) = [line for line in up.said.splitlines() if "dashboard has died" in line]
+        assert told == (
+            f"dashboard has died (-9): no room on the disk: 0 MB are free below {home}; "
+            "make room, and it goes on by itself"
+        )
+        (home / "filler").unlink()
+        assert up.again("dashboard", dashboard)["pid"] != dashboard
+        assert up.stop() == 0
 
 
 def test_a_terminal_shows_how_far_every_process_is(home: Path) -> None:

@@ -20,6 +20,8 @@ from mainstay.config.up import UpConfig
 from mainstay.model.errors import Unavailable
 from mainstay.processes.up_ground import (
     FAILED_LOG,
+    OF_THE_DISK,
+    filled,
     has_begun,
     has_started,
     lacking,
@@ -61,6 +63,9 @@ class Watched:
     failures: int = 0
     again_s: float | None = None
     """When it is started again, if it has died."""
+
+    lacks_room: bool = False
+    """Whether it has been told that it dies of a full disk: that is told once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +145,7 @@ class Supervisor:
             if watched.again_s is None:
                 self._died(watched, now_s)
             elif watched.again_s <= now_s:
-                watched.child, watched.started_s = self._begin(watched.part), now_s
-                watched.again_s = None
+                self._again(watched, now_s)
 
     def run(self) -> None:
         """Watch over them until told to stop."""
@@ -163,14 +167,30 @@ class Supervisor:
         has_begun(self.stage.home, part.name, child.pid)
         return child
 
+    def _again(self, watched: Watched, now_s: float) -> None:
+        """A disk that does not even take its log is no reason to end the others."""
+        try:
+            watched.child, watched.started_s = self._begin(watched.part), now_s
+        except OSError as error:
+            if error.errno not in OF_THE_DISK:
+                raise
+            watched.again_s = now_s + PAUSE_MAX_S
+        else:
+            watched.again_s = None
+
     def _died(self, watched: Watched, now_s: float) -> None:
         calm = now_s - watched.started_s > CALM_S
         watched.failures = 1 if calm else watched.failures + 1
         pause_s = min(PAUSE_MAX_S, PAUSE_S * 2 ** (watched.failures - 1))
         watched.again_s = now_s + pause_s
-        name, code = watched.part.name, watched.child.process.returncode
-        again = f"again in {pause_s:.0f} s"
-        self.voice.say(f"{name} has died ({code}), see {watched.child.log}: {again}")
+        died = f"{watched.part.name} has died ({watched.child.process.returncode})"
+        full = filled(self.stage.home)
+        with suppress(OSError):  # what we say may be written to that very disk
+            if full and not watched.lacks_room:
+                self.voice.say(f"{died}: {full}; make room, and it goes on by itself")
+            elif not full:
+                self.voice.say(f"{died}, see {watched.child.log}: again in {pause_s:.0f} s")
+        watched.lacks_room = bool(full)
 
     def _is_ready(self, starting: Starting) -> bool:
         part, child = starting.part, starting.child

@@ -35,6 +35,9 @@ ROOM_BYTES: Final = 64 << 20
 DATABASE_BYTES: Final = 192 << 20
 """What the disk must have to begin with; the second for PostgreSQL."""
 
+FULL_BYTES: Final = 20 << 20
+"""With less it is full for those that run: PostgreSQL takes 16 MB at a time."""
+
 OF_THE_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS})
 """What a disk says that is full, or not ours."""
 
@@ -106,6 +109,14 @@ def lacking(stage: Stage, free: Callable[[Path], int] = _free_bytes) -> str:
     if there >= wanted:
         return ""
     return f"{there >> 20} MB are free at {stage.home} and {wanted >> 20} MB are needed"
+
+
+def filled(home: Path, free: Callable[[Path], int] = _free_bytes) -> str:
+    """Whether the disk is what those die of that run on it; empty: it is not."""
+    there = free(home)
+    if there >= FULL_BYTES:
+        return ""
+    return f"no room on the disk: {there >> 20} MB are free below {home}"
 
 
 def _check_room(stage: Stage) -> None:
