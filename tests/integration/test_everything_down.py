@@ -4,14 +4,11 @@ The processes are those of `up`'s own plan, each started alone, so that the worl
 and count who calls it.
 """
 
-import json
 import os
 import shutil
 import signal
-import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +17,10 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+import down_and_up
+from down_and_up import AT_REST, GONE, STEPS
 from mainstay.cli.client import Client
 from mainstay.config.up import UpConfig
-from mainstay.config.world import PROVIDERS
 from mainstay.model.state import State
 from mainstay.processes.database import running_at
 from mainstay.processes.up_ground import certified, free_ports
@@ -47,8 +45,6 @@ simulate_phase_s = 0.01
 """Demand that stays as it is: whatever is given back then is given back by mistake."""
 
 ORDER: Final = {"sku": "h200-sxm-baremetal-8g", "gpus": 8, "region": "region-1"}
-STEPS: Final = ("create", "configure", "drain", "delete")
-GONE: Final = frozenset({"reclaim", "preempt", "delete"})
 
 
 @dataclass(slots=True)
@@ -84,29 +80,10 @@ class Whole:
 
     def calls(self, *kinds: str) -> dict[tuple[str, str], float]:
         """How often each call came to each provider: these kinds, or all."""
-        world = self.running["world"]
-        found: dict[tuple[str, str], float] = {}
-        for provider in PROVIDERS:
-            for line in world.page(f"/metrics/{provider}")[1].splitlines():
-                if line.startswith("mainstay_provider_calls_total{"):
-                    call = line.partition('call="')[2].partition('"')[0]
-                    if not kinds or call in kinds:
-                        before = found.get((provider, call), 0.0)
-                        found[provider, call] = before + float(line.rsplit(" ", 1)[1])
-        return found
+        return down_and_up.calls(lambda path: self.running["world"].page(path)[1], *kinds)
 
     def machines(self) -> dict[str, tuple[State, str]]:
-        """State and cluster of each, by copies of the providers' stores: nobody is asked."""
-        found = {}
-        with tempfile.TemporaryDirectory() as copies:
-            for path in sorted((self.home.path / "providers").iterdir()):
-                shutil.copy(path, copies)
-            for provider in PROVIDERS:
-                with closing(sqlite3.connect(Path(copies) / f"{provider}.db")) as store:
-                    for name, record in store.execute("select id, record from machines"):
-                        told = json.loads(record)
-                        found[str(name)] = (State(told["state"]), str(told.get("cluster") or ""))
-        return found
+        return down_and_up.machines(self.home.path)
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         url = running_at(self.home.path)
@@ -129,18 +106,7 @@ class Whole:
         return {each["allocation_id"]: each["status"] for each in found}
 
     def audited(self) -> dict[str, list[dict[str, Any]]]:
-        """What each shard did, by its audit log."""
-        shards = self.home.path / "shards"
-        return {shard: _actions(shards / shard / "audit") for shard in SHARDS}
-
-
-def _actions(audit: Path) -> list[dict[str, Any]]:
-    return [
-        line
-        for path in sorted(audit.glob("*.jsonl"))
-        for text in path.read_text().splitlines()
-        if (line := json.loads(text))["what"] == "action"
-    ]
+        return down_and_up.audited(self.home.path)
 
 
 def is_alive(pid: int) -> bool:
@@ -181,10 +147,7 @@ def settled(whole: Whole) -> bool:
         for each, at in zip(shards(whole), seen, strict=True)
     ))  # fmt: skip
     states = {state for state, _ in whole.machines().values()}
-    return (
-        states <= {State.SPECULATIVE, State.IDLE, State.CONFIGURED}
-        and whole.calls(*STEPS) == before
-    )
+    return states <= AT_REST and whole.calls(*STEPS) == before
 
 
 def shards(whole: Whole) -> list[Process]:
