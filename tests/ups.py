@@ -4,6 +4,7 @@ import ipaddress
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,11 @@ class Up:
             lambda: "Ctrl-C stops everything." in self.said or self._ended(), patience_s=PATIENCE_S
         )
         return self
+
+    def first_node_s(self) -> float:
+        """As it tells people."""
+        (told,) = re.findall(r"\nThe first node serves after ([0-9]+\.[0-9]) s\.\n", self.said)
+        return float(told)
 
     def _ended(self) -> bool:
         assert self.process.poll() is None, self.said

@@ -27,6 +27,8 @@ from mainstay.wire.tls import TlsFlags, transport
 from mainstay.wire.transport import open_channel
 
 PROMISED_AT: Final = 2_000
+"""The fleet that people get who say nothing; what it keeps, a smaller one keeps, too."""
+
 BUDGET: Final = {"first_node_s": 60.0, "pss_mb": 1024.0}
 PATIENCE_S: Final = 600.0
 LOOK_S: Final = 0.1
@@ -57,7 +59,7 @@ class Size:
 
 def run(bench: Bench, size: Size) -> None:
     """One start, from nothing."""
-    bench.budget = dict(BUDGET) if size.machines == PROMISED_AT else {}
+    bench.budget = dict(BUDGET) if size.machines <= PROMISED_AT else {}
     with tempfile.TemporaryDirectory(prefix="mainstay-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # ours: a database that runs as somebody else must get in
