@@ -19,7 +19,6 @@ from mainstay.model.questions import (
     WhatIfQuery,
 )
 from mainstay.model.views import (
-    CHUNK,
     ActionQuery,
     ClusterQuery,
     ControlQuery,
@@ -29,6 +28,7 @@ from mainstay.model.views import (
     ShortfallQuery,
     SummaryQuery,
 )
+from mainstay.shard.answers.rows import CHUNK
 from mainstay.wire.pb.bigfleet.v1alpha1 import shardread_pb2 as pb
 from mainstay.wire.shard_read_server import READ_SERVICE
 from mainstay.wire.shard_view_client import RemoteShard

@@ -6,13 +6,9 @@ those of proto/mainstay/v1/shard.proto, so that one rule carries them all.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from mainstay.model.progress import NO_MACHINES, Progress
 from mainstay.model.state import State
-
-CHUNK: Final = 1_000
-"""So many machines go into one message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,11 @@ from mainstay.model.machine import Machine
 from mainstay.model.need import NeedProfile, Operator, Requirement, Spread, WhenUnsatisfiable
 from mainstay.model.profile import ZONE_KEY
 from mainstay.model.state import State
-from mainstay.model.views import CHUNK, ActionQuery, MachineQuery, MachineRow, NeedQuery
+from mainstay.model.views import ActionQuery, MachineQuery, MachineRow, NeedQuery
 from mainstay.shard import shortfalls
 from mainstay.shard.answers.clusters import cluster_rows, holdings
 from mainstay.shard.answers.rows import (
+    CHUNK,
     action_rows,
     asks_for,
     machine_chunks,

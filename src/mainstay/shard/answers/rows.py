@@ -21,7 +21,6 @@ from mainstay.model.resources import Units, from_units
 from mainstay.model.state import State
 from mainstay.model.texts import Rows
 from mainstay.model.views import (
-    CHUNK,
     ActionQuery,
     ActionRow,
     MachineQuery,
@@ -39,6 +38,9 @@ from mainstay.shard.orders import Disposed, Told
 
 Mask = NDArray[np.bool_]
 RowT = TypeVar("RowT")
+
+CHUNK: Final = 1_000
+"""So many machines go into one message."""
 
 
 def first(rows: tuple[RowT, ...], limit: int) -> tuple[RowT, ...]:
