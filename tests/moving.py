@@ -11,7 +11,7 @@ from typing import Final
 
 from coordinators import ZONE, dialed, eventually
 from fault_proxy import FaultProxy, fault_proxy
-from linked_shards import Linked, connected, heard, moves, needs, provider, serves
+from linked_shards import Linked, connected, heard, machines, moves, needs, provider, serves
 from mainstay.model.coordinator_views import MoveRow
 from mainstay.session.client import SessionClient
 from mainstay.wire.coordinator_dialer import CoordinatorDialer
@@ -128,9 +128,21 @@ class Fleet:
 
     async def serve(self, a: int, b: int) -> None:
         """Wait until so many machines of each serve, and see that each machine has an owner."""
-        await eventually(serves(self.linked.b, b), patience_s=60)
-        await eventually(serves(self.linked.a, a), patience_s=60)
-        await eventually(lambda: self.linked.has_whole_fleet(MACHINES), patience_s=60)
+        try:
+            await eventually(serves(self.linked.b, b), patience_s=60)
+            await eventually(serves(self.linked.a, a), patience_s=60)
+            await eventually(lambda: self.linked.has_whole_fleet(MACHINES), patience_s=60)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {await self._standing()}") from error
+
+    async def _standing(self) -> str:
+        """Who has what, and what is under way."""
+        having = {
+            process.facts["id"]: sorted(await machines(process))
+            for process in (self.linked.a, self.linked.b)
+        }
+        moving = [(move.id, move.state, move.machines) for move in await moves(self.dialer)]
+        return f"they have {having}, and moves are {moving}"
 
 
 @asynccontextmanager
