@@ -30,7 +30,8 @@ check: install-dev ## format, lint, types, import contracts, sizes: fast
 
 test: install-dev packages ## pass all tests, from a fresh clone
 	@$(MAKE) --no-print-directory -j 2 check docs collected
-	@$(PYTEST) -n 4
+	@rm -f .venv/failed.txt
+	@$(PYTEST) -n 4 --failed-to .venv/failed.txt || $(BIN)/python tools/once_more.py .venv/failed.txt
 
 collected: install-dev docs # compile the tests once, before every worker would do it for itself
 	@$(PYTEST) --collect-only >.venv/collected.txt || { cat .venv/collected.txt; exit 1; }

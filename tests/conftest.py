@@ -84,6 +84,12 @@ def data_dir() -> Path:
     return directory
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--failed-to", type=Path, help="write the ids of what failed here, a line each"
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: _turn(_unit(item.nodeid)))
 
@@ -148,7 +154,12 @@ def pytest_sessionfinish() -> None:
             sys.modules[name].stop()
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    path: Path | None = terminalreporter.config.getoption("--failed-to")
+    if path is not None and exitstatus == pytest.ExitCode.TESTS_FAILED:
+        stats = terminalreporter.stats
+        failed = {each.nodeid for each in (*stats.get("failed", ()), *stats.get("error", ()))}
+        path.write_text("".join(f"{nodeid}\n" for nodeid in sorted(failed)), encoding="utf-8")
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped:
         terminalreporter.section("skipped")

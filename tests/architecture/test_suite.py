@@ -115,6 +115,25 @@ class TestNeeds:
         assert "1 error in" in usual
 
 
+class TestWhatFailed:
+    @pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+    def test_what_failed_is_written_where_it_is_asked_for(
+        self, tmp_path: Path, workers: list[str]
+    ) -> None:
+        failed = tmp_path / "failed.txt"
+
+        run_marked(tmp_path / "clone", "--failed-to", str(failed), *workers)
+
+        assert failed.read_text() == "tests/unit/deep/test_marked.py::test_griffin\n"
+
+    def test_nothing_is_written_when_nothing_failed(self, tmp_path: Path) -> None:
+        failed = tmp_path / "failed.txt"
+
+        ended = Suite(tmp_path / "clone", TESTS).run("--failed-to", str(failed), "-k", "shell")
+
+        assert (ended.returncode, failed.exists()) == (0, False)
+
+
 class TestData:
     def test_a_test_whose_data_is_there_runs(self, usual: str) -> None:
         assert "PASSED tests/unit/deep/test_marked.py::test_kept\n" in usual
