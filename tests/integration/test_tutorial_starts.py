@@ -25,7 +25,7 @@ def the_start(script: str) -> str:
 def started(name: str, env: Mapping[str, str]) -> str:
     with a_home() as folder:
         page = TUTORIALS / f"{name}.md"
-        ended = tried(page, cwd=folder, env=env, change=the_start, timeout_s=60.0)
+        ended = tried(page, cwd=folder, env=env, change=the_start, timeout_s=240.0)
     assert WAITED in ended.stdout
     return ended.stdout + ended.stderr
 

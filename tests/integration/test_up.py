@@ -1,10 +1,10 @@
 """`mainstay up`: everything on one machine, and what becomes of it when something dies."""
 
+import errno
 import json
 import os
 import pty
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -205,14 +205,31 @@ def test_a_full_disk_is_one_clear_line(home: Path) -> None:
     assert f"8 MB are free at {home} and 256 MB are needed; make room" in ended.stderr
 
 
+def has_room(file: int, size: int) -> bool:
+    """Whether so much more fits; it is taken."""
+    try:
+        os.posix_fallocate(file, os.lseek(file, 0, os.SEEK_END), size)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
+    return True
+
+
+def fill(path: Path) -> None:
+    """Until nothing fits any more, whoever else writes meanwhile."""
+    with path.open("wb") as filler:
+        for step in (1 << 20, 1 << 12):
+            while has_room(filler.fileno(), step):
+                pass
+
+
 def test_a_disk_that_fills_meanwhile_is_one_line_and_it_goes_on_when_there_is_room(
     home: Path,
 ) -> None:
     with small_disk(home, 96), an_up(home, "--no-tenancy", fleet=30) as up:
         up.ready()
-        with (home / "filler").open("wb") as filler:
-            left = shutil.disk_usage(home).free
-            os.posix_fallocate(filler.fileno(), 0, left)
+        fill(home / "filler")
         dashboard = up.fact("dashboard")["pid"]
         os.kill(dashboard, signal.SIGKILL)
         until(lambda: "dashboard has died" in up.said)

@@ -4,6 +4,7 @@ import os
 import signal
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,7 +89,8 @@ def test_when_every_process_is_killed_at_once_nobody_loses_anything_by_it(home: 
         assert steps(up)
         pids = up.pids()
         for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # gone with the one above it
+                os.kill(pid, signal.SIGKILL)
         up.kill()
         until(lambda: all_gone(pids))
     machines, lines = down_and_up.machines(home), down_and_up.audited(home)

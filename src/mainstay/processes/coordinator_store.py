@@ -31,7 +31,6 @@ async def restore_snapshot(
     config: CoordinatorConfig, home: Path, snapshot: Path, by: Restoring
 ) -> Restored:
     """Put a snapshot (a tar, or a folder of an export) into the store of these settings."""
-    by.told(f"reading {snapshot.name}")
     wanted = snapshots.restorable(archive.read(snapshot))
     async with opened(config, home, by.clock) as store:
         return await snapshots.restore(store, wanted, by)
