@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mainstay.config.world import PROVIDERS
-from mainstay.model.state import State
+from mainstay.model.state import TRANSITIONAL, State
 from mainstay.processes.up_plan import SHARDS
 
 STEPS: Final = ("create", "configure", "drain", "delete")
@@ -29,6 +29,18 @@ def calls(page: Callable[[str], str], *kinds: str) -> dict[tuple[str, str], floa
                     before = found.get((provider, call), 0.0)
                     found[provider, call] = before + float(line.rsplit(" ", 1)[1])
     return found
+
+
+def under_way(metrics: str) -> float:
+    """How many machines a shard has in a state that ends, by its page of metrics: before the first
+    call of a step its provider does not know of it.
+    """
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in metrics.splitlines()
+        if line.startswith("mainstay_shard_inventory_machines{")
+        and any(f'state="{state}"' in line for state in TRANSITIONAL)
+    )
 
 
 def machines(home: Path) -> dict[str, tuple[State, str]]:

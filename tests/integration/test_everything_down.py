@@ -146,6 +146,8 @@ def settled(whole: Whole) -> bool:
         each.metric("mainstay_shard_cycle_seconds_count") >= at + 4
         for each, at in zip(shards(whole), seen, strict=True)
     ))  # fmt: skip
+    if any(down_and_up.under_way(each.page("/metrics")[1]) for each in shards(whole)):
+        return False
     states = {state for state, _ in whole.machines().values()}
     return states <= AT_REST and whole.calls(*STEPS) == before
 

@@ -63,14 +63,20 @@ def steps(up: Up) -> dict[tuple[str, str], float]:
 def cycles(up: Up) -> list[float]:
     """How many each shard has had in this life."""
     name = "\nmainstay_shard_cycle_seconds_count "
-    texts = [page(up, f"shard/{shard}", "/metrics") for shard in ("shard-a", "shard-b")]
-    return [float(text.partition(name)[2].split("\n")[0]) for text in texts]
+    return [float(text.partition(name)[2].split("\n")[0]) for text in metrics(up)]
+
+
+def metrics(up: Up) -> list[str]:
+    """A page of each shard."""
+    return [page(up, f"shard/{shard}", "/metrics") for shard in ("shard-a", "shard-b")]
 
 
 def settled(up: Up) -> bool:
     """Every machine is where it stays, and nobody is on the way to another."""
     before, seen = steps(up), cycles(up)
     until(lambda: all(now >= at + 4 for now, at in zip(cycles(up), seen, strict=True)))
+    if any(map(down_and_up.under_way, metrics(up))):
+        return False
     states = {state for state, _ in down_and_up.machines(up.home).values()}
     return states <= AT_REST and steps(up) == before
 

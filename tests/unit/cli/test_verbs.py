@@ -17,9 +17,6 @@ FORMS: Final = [form.value for form in Format]
 OTHER_FORMS: Final = {"conformance": ["table", "json", "junit"]}
 """A report is not a table of rows."""
 
-SILENT: Final = {"admin allocations": ["--limit"]}
-"""Flags without a word; may only shrink."""
-
 ASKS_A_SHARD: Final = {
     "get machines": "", "get needs": "", "get clusters": "", "get actions": "",
     "get shortfalls": "", "get providers": "", "get controls": "", "get money": "", "money": "",
@@ -72,7 +69,7 @@ class TestEveryVerb:
         command = VERBS[name]
         assert (command.help or "").strip(), name
         silent = [flag for flag, each in options(command).items() if not (each.help or "").strip()]
-        assert silent == SILENT.get(name, []), name
+        assert silent == [], name
 
     def test_prints_in_the_same_forms_by_the_same_flag(self, name: str) -> None:
         output = options(VERBS[name]).get("--output")

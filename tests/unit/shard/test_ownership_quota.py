@@ -9,15 +9,16 @@ from typing import TypeVar
 
 import pytest
 
-import whole_shard
 from mainstay.engine.plan import Plan
 from mainstay.engine.quota import Quota
 from mainstay.engine.usage import cluster_use, place_use
 from mainstay.model.coordination import Grant, QuotaKind, QuotaLine, QuotaMoved, QuotaOf
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.state import State
+from mainstay.runtime.aside import Aside
 from mainstay.shard.datadir import QUOTA, Kept
 from mainstay.shard.ownership.quota import CYCLES_TO_SETTLE, Tally, used_of
+from talking import at_once
 from virtual_loop import run
 from whole_shard import WEB, Cluster, Whole, a_provider, running, sims
 
@@ -27,10 +28,14 @@ OF_WEB = QuotaOf(QuotaKind.CLUSTER, WEB)
 OF_SIM = QuotaOf(QuotaKind.PLACE, "sim")
 
 
-def play(folder: Path, scenario: Callable[[Whole, Cluster], Awaitable[None]]) -> None:
+def play(
+    folder: Path,
+    scenario: Callable[[Whole, Cluster], Awaitable[None]],
+    aside: Aside = at_once,
+) -> None:
     async def story() -> None:
         async with sims(a_provider(slots=8, idle=2)) as providers:
-            async with running(folder, providers) as whole, whole.cluster() as web:
+            async with running(folder, providers, None, aside) as whole, whole.cluster() as web:
                 await asyncio.sleep(12)
                 await scenario(whole, web)
 
@@ -235,15 +240,13 @@ def test_what_the_disk_may_have_taken_is_told_until_it_is_sure(
 
 
 def test_a_number_whose_write_is_under_way_is_told_although_nobody_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     async def slow(work: Callable[[], AnswerT]) -> AnswerT:
         done = work()
         if "HeldQuota" in getattr(work, "__qualname__", ""):
             await asyncio.sleep(45)
         return done
-
-    monkeypatch.setattr(whole_shard, "at_once", slow)
 
     async def scenario(whole: Whole, web: Cluster) -> None:
         quota = whole.assembled.quota
@@ -256,7 +259,7 @@ def test_a_number_whose_write_is_under_way_is_told_although_nobody_waits_for_it(
         await asyncio.sleep(60)
         assert quota.held().slots == {("sim", ""): 9}
 
-    play(tmp_path, scenario)
+    play(tmp_path, scenario, slow)
 
 
 class TestMoving:
