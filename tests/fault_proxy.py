@@ -30,6 +30,7 @@ class FaultProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._gates: dict[Direction, asyncio.Event] = {}
         self._open: set[asyncio.StreamWriter] = set()
+        self._passing: set[asyncio.Task[None]] = set()
         self._is_cut = False
         self._server: asyncio.Server | None = None
         self.address = ""
@@ -84,19 +85,28 @@ class FaultProxy:
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def _end(self) -> None:
+        """Who is being accepted is waited for: cancelled, or with the server closed, the loop would
+        leave the socket open.
+        """
         assert self._server
-        self._server.close()
         self._sever()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        if others:
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in self._passing:
+                task.cancel()
             await asyncio.wait(others)
+        self._server.close()
+        await asyncio.sleep(0)  # until what was aborted is closed
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
             writer.transport.abort()
             return
+        passing = self._loop.create_task(self._pass(reader, writer))
+        self._passing.add(passing)
+        passing.add_done_callback(self._passing.discard)
+        passing.add_done_callback(lambda _: writer.transport.abort())
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.CancelledError):
             far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
             self._open |= {writer, far_writer}
@@ -107,7 +117,6 @@ class FaultProxy:
             finally:
                 self._open -= {writer, far_writer}
                 far_writer.transport.abort()
-        writer.transport.abort()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: Direction

@@ -11,6 +11,7 @@ from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need, Operator
 from mainstay.model.profile import INSTANCE_TYPE_KEY
 from mainstay.model.state import State
+from mainstay.model.views import MachineRow
 
 TOLD_MAX: Final = 5
 """So many machines are named by one law; the rest are counted."""
@@ -32,6 +33,11 @@ class Share(NamedTuple):
 
     cluster: str
     instance_type: str
+
+
+def book_of(rows: Iterable[MachineRow]) -> dict[str, Held]:
+    """What a shard believes, as a book."""
+    return {row.id: Held(row.state, row.cluster) for row in rows}
 
 
 def disagreements(provider: Book, shard: Book) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from mainstay.model.errors import Rejected
 from mainstay.model.state import State
-from mainstay.model.views import MachineRow, Summary
+from mainstay.model.views import Summary
 from mainstay.processes.asking import counted
 from mainstay.processes.cluster_demand import KINDS
 from mainstay.processes.cluster_sim import ClustersSpec, SimulatedClusters
@@ -25,6 +25,7 @@ from mainstay.processes.soak_laws import (
     Book,
     Held,
     Share,
+    book_of,
     disagreements,
     drained_without_cause,
     forgotten,
@@ -50,6 +51,7 @@ QUIET_S: Final = 180.0
 """How long all may take to come to rest."""
 
 LOOK_S: Final = 0.1
+MORE_STEPS: Final = 60
 
 EARLY: Final = 4
 """One kill in so many comes before the shard has decided anything."""
@@ -233,10 +235,9 @@ class _Soak:
         """All the other kills, while demand goes on changing; the life that is left."""
         held = self._spec.held_kills
         async with asyncio.TaskGroup() as tasks:
-            stepping = tasks.create_task(self._step(clusters))
-            life = await self._kill(life, range(held, held + self._spec.kills))
-            stepping.cancel()
-        return life
+            killing = tasks.create_task(self._kill(life, range(held, held + self._spec.kills)))
+            await self._step(clusters, killing)
+        return killing.result()
 
     async def _kill(self, life: Life, numbers: Iterable[int]) -> Life:
         for number in numbers:
@@ -285,12 +286,19 @@ class _Soak:
     async def _held(self) -> dict[str, Held]:
         return {name: each.held for name, each in (await self._fleet.book()).items()}
 
-    async def _step(self, clusters: SimulatedClusters) -> None:
-        """Demand changes, and nobody may own what another owns."""
-        while True:
+    async def _step(self, clusters: SimulatedClusters, killing: asyncio.Task[Life]) -> None:
+        """Demand changes until the last kill, and on until something was taken from somebody: in
+        short lives nothing may be. And nobody may own what another owns.
+        """
+        more = 0
+        while not killing.done() or (more < MORE_STEPS and not await self._is_taken()):
             await asyncio.sleep(self._spec.step_s)
             clusters.step()
             self._broke(shared(clusters.serving()))
+            more += killing.done()
+
+    async def _is_taken(self) -> bool:
+        return (await self._drained(of_gangs=False)).total() > 0
 
     async def _rest(self, life: Life) -> Summary:
         """Until nothing is planned and nothing is on its way, for a few cycles."""
@@ -379,11 +387,6 @@ def is_of_gangs(share: Share) -> bool:
     return share.instance_type in GANG_TYPES
 
 
-def book_of(rows: Iterable[MachineRow]) -> dict[str, Held]:
-    """What a shard believes, as a book."""
-    return {row.id: Held(row.state, row.cluster) for row in rows}
-
-
 def awake(soaked: Soaked) -> list[str]:
     """A soak in which nothing happened proves nothing."""
     wanted = {
@@ -391,5 +394,6 @@ def awake(soaked: Soaked) -> list[str]:
         "machines joined": soaked.bootstraps,
         "machines serve over a start": soaked.recognised,
         "demand went away": soaked.withdrawn,
+        "machines were drained": soaked.drains_seen - soaked.gang_drains,
     }
     return [f"nothing happened: no {what}" for what, count in wanted.items() if not count]
