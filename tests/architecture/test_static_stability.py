@@ -14,11 +14,7 @@ sys.exit(pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
 
 WITHOUT: Final = (
-    "tests/unit/shard/test_bootstrap.py",
-    "tests/unit/shard/test_calling.py",
-    "tests/unit/shard/test_executor.py",
-    "tests/unit/shard/test_reconcile.py",
-    "tests/unit/shard/test_sessions.py",
+    "tests/unit/shard",
     "tests/simulation/test_whole_shard.py::test_demand_becomes_machines_that_serve",
 )
 
@@ -32,19 +28,19 @@ BESIDE_ONE: Final = (
 )
 """Tests of a shard beside a coordinator. This list may only shrink."""
 
+IGNORED: Final = tuple(f"--ignore={each}" for each in BESIDE_ONE)
+
 
 def without_coordinator(*tests: str, program: str = PROGRAM) -> int:
     return outside.run([sys.executable, "-c", program, *tests], timeout_s=300).returncode
 
 
 def test_a_shard_works_where_no_coordinator_can_be_imported() -> None:
-    assert without_coordinator(*WITHOUT) == 0
+    assert without_coordinator(*WITHOUT, *IGNORED) == 0
 
 
 def test_all_tests_of_a_shard_but_those_beside_a_coordinator_can_be_imported_there() -> None:
-    ignored = (f"--ignore={each}" for each in BESIDE_ONE)
-
-    assert without_coordinator("--collect-only", *FOLDERS, *ignored) == 0
+    assert without_coordinator("--collect-only", *FOLDERS, *IGNORED) == 0
 
 
 def test_importing_it_there_would_fail() -> None:
