@@ -25,6 +25,8 @@ from talking import Hands
 QUICK: Final = ReconnectOptions(shortest_s=0.05, longest_s=0.5)
 
 LOOK_EVERY_S: Final = 0.02
+READ_S: Final = 10.0
+"""So long an answer may take: one that hangs must not use up all the patience of a test."""
 
 
 def provider(home: Home) -> Process:
@@ -75,7 +77,11 @@ async def machines(process: Process, *states: State) -> set[str]:
     async with open_channel(process.grpc, Plaintext()) as channel:
         remote = RemoteShard(channel, name="shard")
         query = MachineQuery(states=states)
-        return {row.id async for rows in remote.machines(query) for row in rows.rows}
+        try:
+            async with asyncio.timeout(READ_S):
+                return {row.id async for rows in remote.machines(query) for row in rows.rows}
+        except TimeoutError as error:
+            raise Unavailable(f"shard at {process.grpc}: no answer in {READ_S:g} s") from error
 
 
 def serves(process: Process, count: int) -> Callable[[], Awaitable[bool]]:
@@ -179,7 +185,7 @@ class Linked:
             path.unlink()
 
     async def has_whole_fleet(self, count: int) -> bool:
-        """Whether every machine has an owner. None ever has two."""
-        a, b = await machines(self.a), await machines(self.b)
+        """Whether every machine has an owner. None ever has two: b is asked first, as above."""
+        b, a = await machines(self.b), await machines(self.a)
         assert not a & b, a & b
         return len(a | b) == count

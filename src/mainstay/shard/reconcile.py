@@ -59,12 +59,6 @@ class Reconciler:
         """Have a machine asked for by itself: whatever its provider says of it counts."""
         self._belief.owed[source].add(machine)
 
-    def look_up(self, machine: MachineId, source: str) -> None:
-        """Ask a provider now whether it has a machine, whatever its lists say."""
-        for feed in self._feeds:
-            if feed.name == source:
-                feed.ask_for([machine])
-
     async def run(self) -> None:
         """Fetch, for ever; `look` takes in what was fetched."""
         async with asyncio.TaskGroup() as tasks:

@@ -143,3 +143,20 @@ def test_a_machine_that_is_taken_comes_even_while_an_older_list_is_under_way(kin
         assert w.inventory.ids() == [A_1, B_1]
 
     play(scenario, link, holdings=in_domains(ZONE_A))
+
+
+def test_a_machine_that_is_taken_comes_although_lists_come_faster_than_answers_about_it() -> None:
+    """A quiet list says nothing of it, so no answer is out of date by one."""
+    machines = [a_machine(id=A_1, profile=a_profile(zone="zone-a"))]
+    machines += [a_machine(id=B_1, profile=a_profile(zone="zone-b"))]
+    link = FakeLink(*machines)
+
+    async def scenario(w: World) -> None:
+        await w.first()
+        link.delay_s = link.get_delay_s = 0.15
+        w.holdings.put(taken(w.holdings.owned, [Handed(B_1, "metal", ZONE_B)]), w.clock.elapsed_s())
+        w.reconciler.owe(B_1, "metal")
+        await w.cycles(20, every_s=0.05)
+        assert w.inventory.ids() == [A_1, B_1]
+
+    play(scenario, link, holdings=in_domains(ZONE_A))

@@ -503,6 +503,35 @@ class TestGiving:
 
         play(tmp_path, scenario)
 
+    def test_a_stray_of_which_the_word_is_lost_is_asked_for_again_soon(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            name = "m5.large.zone-c.reserved.00000"
+            await accepted(whole, handed(name))
+            await asyncio.sleep(20)
+            whole.assembled.live.inventory.remove(MachineId(name))
+            await swept(whole, 20)
+            assert name in whole.assembled.live.inventory
+
+        play(tmp_path, scenario)
+
+    def test_a_stray_that_its_provider_denies_once_and_has_again_stays(
+        self, tmp_path: Path
+    ) -> None:
+        async def scenario(whole: Whole, _: Cluster) -> None:
+            name, holder = "m5.large.zone-c.reserved.00000", whole.assembled.holder
+            await accepted(whole, handed(name))
+            await asyncio.sleep(20)
+            await holder.sweep()
+            lost(whole, name, denied=True)
+            await swept(whole, MISSING_S - 40)
+            lost(whole, name, denied=None)
+            await swept(whole, 3 * UNSEEN_S)
+            assert name in holder.owned.here
+
+        play(tmp_path, scenario)
+
     def test_a_stray_that_is_only_not_listed_stays(self, tmp_path: Path) -> None:
         """Whoever owns its domain would get a machine that serves somebody else's cluster."""
 

@@ -4,10 +4,12 @@ import asyncio
 import dataclasses
 
 import pytest
+from typing_extensions import override
 
 from builders import A_FINGERPRINT, a_machine, a_profile, an_assignment
 from mainstay.model.assignment import NO_ASSIGNMENT
-from mainstay.model.calls import Capabilities
+from mainstay.model.batch import MachineBatch
+from mainstay.model.calls import Capabilities, ListRequest
 from mainstay.model.errors import Unavailable
 from mainstay.model.ids import MachineId
 from mainstay.model.metadata import encode
@@ -733,6 +735,31 @@ class TestInOurHands:
             assert w.diary.count(Event.MACHINE_RETIRED) == 0
 
         play(scenario, FakeLink(a_machine(State.CONFIGURING)))
+
+    def test_a_single_answer_may_be_older_than_a_list_that_was_asked_for_before_it(self) -> None:
+        class SlowToBegin(FakeLink):
+            begins_s = 0.0
+
+            @override
+            async def listing(self, request: ListRequest) -> MachineBatch:
+                await asyncio.sleep(self.begins_s)
+                return await super().listing(request)
+
+        async def scenario(w: World) -> None:
+            await w.first()
+            link = w.links["metal"]
+            link.begins_s, link.get_delay_s = 2.0, 1.2
+            w.feeds["metal"].ask()
+            await asyncio.sleep(1)
+            w.feeds["metal"].ask_for([M])  # it answers Configuring, after the list has begun
+            await asyncio.sleep(0.5)
+            link.put(a_machine(State.CONFIGURED))
+            await asyncio.sleep(1)
+            await w.look()
+            assert w.state() is State.CONFIGURED
+            assert w.diary.count(Event.MACHINE_RETIRED) == 0
+
+        play(scenario, SlowToBegin(a_machine(State.CONFIGURING)))
 
     def test_a_single_answer_from_before_we_touched_the_machine_is_asked_for_again(self) -> None:
         async def scenario(w: World) -> None:

@@ -4,6 +4,7 @@ A report says how things stood when it was asked for: about machines that we hav
 for since, it knows less than we do (ADR-0030).
 """
 
+import math
 from collections.abc import Container, Sequence
 
 from mainstay.model.ids import MachineId
@@ -25,16 +26,19 @@ class Belief:
         self.owed = {feed.name: Owed(owed_max) for feed in feeds}
         """The machines of each provider of which the last word is still to come."""
 
-        self._asked_at_s: dict[str, float] = {}
+        self._listed: set[str] = set()
         self._full_asked_at_s: dict[str, float] = {}
         self._found_at_s: dict[MachineId, float] = {}
         self._denied_at_s: dict[MachineId, float] = {}
+        self._named_at_s: dict[MachineId, float] = {}
+        """When the last list was taken that named a machine while it was being asked for."""
+
         self._looked_at_s = 0.0
 
     @property
     def listed(self) -> frozenset[str]:
         """Providers of which a list was taken in, in this life."""
-        return frozenset(self._asked_at_s)
+        return frozenset(self._listed)
 
     def listed_since(self, at_s: float) -> frozenset[str]:
         """Providers of which a full list was taken in that was asked for after this time."""
@@ -63,23 +67,35 @@ class Belief:
             # One that was taken from another shard meanwhile is owed, and not there yet.
             owed.after_full(each for each in beyond if each in owed or self.has(each, feed.name))
         elif beyond or len(owed):
-            named = {*map(MachineId, listed.ids), *listed.tombstones}
+            named = _named(listed)
             owed.after_delta(named, named & beyond)
+
+    def names(self, feed: Feed, listed: Listed) -> None:
+        """Note what a list that is taken now says of machines that are being asked for: an answer
+        to come may be older. Of what it does not name it says nothing, unless it names all.
+        """
+        asked = feed.asked_for()
+        if asked:
+            named = asked if listed.full else asked & _named(listed)
+            self._named_at_s |= dict.fromkeys(named, self._books.clock.elapsed_s())
 
     def took_in(self, name: str, asked_at_s: float, *, full: bool) -> None:
         """A list of this provider is in the books."""
-        self._asked_at_s[name] = asked_at_s
+        self._listed.add(name)
         if full:
             self._full_asked_at_s[name] = asked_at_s
 
     def current(self, name: str, found: Sequence[Found]) -> list[Found]:
-        """Which of these answers are news: none that is older than its provider's last list, or
-        than what we did since. They are no longer owed.
+        """Which of these answers are news: none that may be older than what a list said of the
+        machine, or than what we did since. They are no longer owed.
         """
-        newest_s = self._asked_at_s.get(name, 0.0)
+        named_s = self._named_at_s
         touched = self._books.ledger.touched_since(min(each.asked_at_s for each in found))
         current = [
-            each for each in found if each.asked_at_s >= newest_s and each.machine not in touched
+            each
+            for each in found
+            if each.asked_at_s > named_s.get(each.machine, -math.inf)
+            and each.machine not in touched
         ]
         for each in current:
             self.owed[name].settle(each.machine)
@@ -107,9 +123,9 @@ class Belief:
         asked = [at_s for feed in self._feeds if (at_s := feed.oldest_s()) is not None]
         oldest_s = min(asked, default=clock.elapsed_s())
         ledger.forget_before(oldest_s)
-        self._found_at_s = {
-            machine: at_s for machine, at_s in self._found_at_s.items() if at_s >= oldest_s
-        }
+        for kept in (self._found_at_s, self._named_at_s):
+            for machine in [machine for machine, at_s in kept.items() if at_s < oldest_s]:
+                del kept[machine]
 
     def _owe_failed(self) -> None:
         """What we gave up since the last time is owed: for its provider nothing may have changed,
@@ -124,3 +140,7 @@ class Belief:
             source = books.inventory.source(machine)
             if source in incremental and books.inventory.machine(machine).state is State.FAILED:
                 self.owed[source].add(machine)
+
+
+def _named(listed: Listed) -> set[MachineId]:
+    return {*map(MachineId, listed.ids), *listed.tombstones}

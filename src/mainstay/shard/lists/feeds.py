@@ -191,6 +191,10 @@ class Feed:
         """The single machines that have arrived."""
         return self._lookups.take()
 
+    def asked_for(self) -> set[MachineId]:
+        """The single machines that were asked for and have not been taken."""
+        return self._lookups.pending()
+
     def refuse(self, why: str) -> None:
         """The list that was taken could not be taken in: ask for everything again."""
         self._fail(why, full=True)

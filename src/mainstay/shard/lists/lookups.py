@@ -72,6 +72,10 @@ class Lookups:
         found, self._found = self._found, []
         return found
 
+    def pending(self) -> set[MachineId]:
+        """What was asked for and whose answer has not been taken."""
+        return {*self._asked, *(found.machine for found in self._found)}
+
     def oldest_s(self) -> float | None:
         """When the oldest question was asked whose answer has not been taken."""
         asked = [*self._asked.values(), *(found.asked_at_s for found in self._found)]

@@ -62,6 +62,7 @@ class Taking:
             self._belief,
         )
         beyond = belief.beyond(asked_at_s)
+        belief.names(feed, listed)
         belief.passed_over(feed, listed, beyond)
         looked = Looked(lists=1)
         if says_anything(listed):

@@ -24,7 +24,7 @@ from mainstay.shard.ownership.owned import Owned, domain_by, dropped, strayed
 from mainstay.shard.ownership.report import Room
 
 MISSING_S: Final = 120.0
-"""A stray that its provider no longer lists is asked for after so long."""
+"""A stray that its provider no longer lists may be dropped after so long."""
 
 UNSEEN_S: Final = 600.0
 """The same of one that was never seen in this life."""
@@ -122,6 +122,9 @@ class Strays:
         self._swept = snapshot, owned, told
 
     async def _drop(self) -> None:
+        """One that is missing is asked for at once, since the word about it may be lost, and once
+        more when it is due: then it is gone if its provider says so again.
+        """
         tools, keeping, now_s = self._tools, self._keeping, self._tools.clock.elapsed_s()
         if now_s - self._looked_s < LOOK_S:
             return
@@ -135,15 +138,19 @@ class Strays:
             for name, stray in here.items()
             if name not in there and stray.provider in answering
         }
-        due = {
-            name: since_s
-            for name, since_s in self._missing_s.items()
-            if now_s - since_s >= (MISSING_S if name in self._seen else UNSEEN_S)
-        }
         denied_s = tools.reconciler.heard.denied_at_s
-        gone = [name for name, since_s in due.items() if denied_s(name) > since_s]
-        for name in [name for name in due if name not in gone][:ASKED_MAX]:
-            tools.reconciler.look_up(name, here[name].provider)
+        due_s = {
+            name: since_s + (MISSING_S if name in self._seen else UNSEEN_S)
+            for name, since_s in self._missing_s.items()
+        }
+        gone = [name for name, at_s in due_s.items() if denied_s(name) > at_s]
+        asked = [
+            name
+            for name, since_s in self._missing_s.items()
+            if denied_s(name) <= (since_s if now_s < due_s[name] else due_s[name])
+        ]
+        for name in asked[:ASKED_MAX]:
+            tools.reconciler.owe(name, here[name].provider)
         if gone:
             await keeping.keep(dropped(keeping.owned, frozenset(gone)))
             keeping.tell(Event.MACHINE_LET_GO, gone, reason="stray_gone")
