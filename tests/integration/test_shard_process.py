@@ -6,9 +6,10 @@ concern one shard (docs/explanation/static-stability.md) are tests here and in
 import asyncio
 from pathlib import Path
 
-from running import Home, at_home
+from running import Home, Process, at_home
 from shard_processes import (
     connected,
+    cycles,
     executed,
     health,
     needs,
@@ -166,3 +167,56 @@ def test_a_shard_is_ready_without_any_provider_answering(tmp_path: Path) -> None
         east.kill()
         process = shard(home, ("east", east))
         asyncio.run(until(lambda: process.page("/readyz")[0] == 200))
+
+
+async def mutations(provider: Process, **labels: str) -> float:
+    """How many mutating calls a provider has answered."""
+    name, calls = "mainstay_provider_calls_total", ("create", "configure", "drain", "delete")
+
+    def counted() -> float:
+        return sum(provider.metric(name, call=each, **labels) for each in calls)
+
+    return await asyncio.to_thread(counted)
+
+
+def test_a_shard_whose_successor_acts_says_so_and_looks_and_calls_nobody_any_more(
+    tmp_path: Path,
+) -> None:
+    """Two processes with one id, as when a data directory was copied to another machine."""
+
+    async def scenario(home: Home, other: Home) -> None:
+        folder = other.path / "shards" / "shard-0"
+        folder.mkdir(parents=True)
+        (folder / "epoch").write_text("6\n")
+        east = await asyncio.to_thread(provider, home)
+        old = await asyncio.to_thread(shard, home, ("east", east))
+        async with connected(old) as web:
+            web.set_needs(needs(1))
+            await so_many(old, 1)
+            new = await asyncio.to_thread(shard, other, ("east", east))
+            assert (old.facts["epoch"], new.facts["epoch"]) == (1, 7)
+            async with connected(new) as other_web:
+                other_web.set_needs(needs(3))
+                await so_many(new, 3)
+                done = await mutations(east, status="OK")
+                assert done == 3
+
+                web.set_needs(needs(6))
+                await until(lambda: old.page("/readyz")[0] == 503)
+                assert "epoch 7 of this shard acts, we are epoch 1" in old.page("/readyz")[1]
+                assert new.page("/readyz")[0] == 200
+                await cycles(old, 5)  # so that what was under way has been answered
+                tried = await mutations(east)
+                assert tried > done
+                await cycles(old, 5)
+                assert await mutations(east) == tried
+                assert await mutations(east, status="OK") == done
+
+                other_web.set_needs(needs(4))
+                serves = await so_many(new, 4)
+                assert await so_many(old, 4) == serves
+                assert await mutations(east, status="OK") == done + 1
+                assert old.page("/readyz")[0] == 503
+
+    with at_home(tmp_path / "old") as home, at_home(tmp_path / "new") as other:
+        asyncio.run(scenario(home, other))
