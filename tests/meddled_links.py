@@ -54,6 +54,9 @@ class MeddledLink(HangingLink):
     reports: Callable[[Machine], Machine | None] | None = None
     """A record as it is reported instead; None: it is left out."""
 
+    lists_as: Callable[[Machine], Machine | None] | None = None
+    """The same in lists alone: who asks for the machine itself is told how it stands."""
+
     spoils_lists: bool = False
     """Whether its lists are such as no provider can send: reading one is a defect."""
 
@@ -81,7 +84,8 @@ class MeddledLink(HangingLink):
         if self.spoils_lists:
             shape, changed = batch.shape + len(batch.shapes), ~batch.digest
             batch = dataclasses.replace(batch, shape=shape, digest=changed)
-        return batch if self.reports is None else meddled(batch, self.reports)
+        told = self.lists_as or self.reports
+        return batch if told is None else meddled(batch, told)
 
     @override
     async def get(self, request: GetRequest) -> Machine:

@@ -32,6 +32,18 @@ def stuck(call: Call, *, slots: int = 0, idle: int = 0) -> SimSpec:
     return dataclasses.replace(a_provider(slots=slots, idle=idle), latencies=never)
 
 
+def slow_to_configure() -> SimSpec:
+    """A provider that needs a minute for it."""
+    latencies = {**CLOUD, Call.CONFIGURE: Latency(60.0, 0.0)}
+    return dataclasses.replace(a_provider(slots=0, idle=1), latencies=latencies)
+
+
+def still_on_its_way(machine: Machine) -> Machine:
+    """As it was before its step had ended."""
+    done = machine.state is State.CONFIGURED
+    return dataclasses.replace(machine, state=State.CONFIGURING) if done else machine
+
+
 def after_the_decision(whole: Whole, does: Callable[[], None]) -> None:
     """Have something happen once, when a plan is made and not yet offered."""
     parts = whole.assembled.shard._parts
@@ -267,6 +279,37 @@ class TestAcksOnTheWay:
                         assert "too long" in machine.last_error
                         name = "mainstay_shard_steps_overdue_total"
                         assert whole.metric(name, state=state.name.lower()) == 1
+
+        run(scenario())
+
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_one_that_lists_show_on_its_way_for_ever_is_finished_by_asking_at_its_deadline(
+        self, tmp_path: Path, restarts: bool
+    ) -> None:
+        """Also in the next life: the change was named once, by a list that had it wrong."""
+        settings = {"configuring_deadline_s": 100.0}
+
+        async def scenario() -> None:
+            async with sims(slow_to_configure()) as providers:
+                if restarts:
+                    async with running(tmp_path, providers, **settings) as whole:
+                        async with whole.cluster() as web:
+                            web.ask_for(1)
+                            await asyncio.sleep(30)
+                async with running(tmp_path, providers, **settings) as whole:
+                    line(whole).lists_as = still_on_its_way
+                    async with whole.cluster() as web:
+                        web.ask_for(1)
+                        await asyncio.sleep(95)
+                        (machine,) = whole.machines()
+                        assert machine.state is State.CONFIGURING
+                        await asyncio.sleep(100)
+                        after = whole.machine(machine.id)
+                        assert (after.state, after.cluster) == (State.CONFIGURED, WEB)
+                        assert after.assignment == machine.assignment
+                        assert web.states()[machine.id] is State.CONFIGURED
+                        assert not whole.journal.of(Event.STEP_OVERDUE)
+                        assert len(line(whole).attempts(ConfigureRequest)) == (not restarts)
 
         run(scenario())
 
