@@ -271,9 +271,7 @@ def test_a_shard_whose_successor_acts_stops_acting_and_goes_on_looking(tmp_path:
     run(scenario())
 
 
-def test_a_held_roll_up_opens_the_gate_and_reclaims_nothing_until_it_is_confirmed(
-    tmp_path: Path,
-) -> None:
+def test_held_roll_ups_reclaim_nothing_until_they_are_confirmed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with sims(a_provider(slots=0, idle=20)) as providers:
             async with running(tmp_path, providers) as whole, whole.cluster() as web:

@@ -29,7 +29,7 @@ class Applied(StrEnum):
     """It says what was said before."""
 
     HELD = "held"
-    """It takes away too much at once: the demand before it stays until it is repeated."""
+    """It takes away too much at once: the demand before it stays until it is confirmed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,9 @@ class DemandBook:
 
     @property
     def heard(self) -> frozenset[ClusterId]:
-        """The clusters that have sent a roll-up since this process started, believed or held."""
+        """The clusters that have sent a roll-up since this process started. Their first is always
+        believed: there is nothing yet that it could be compared with.
+        """
         return self._heard
 
     @property
@@ -188,7 +190,6 @@ class DemandBook:
         return self._demand
 
     def _hold(self, cluster: ClusterId, held: HeldRollup) -> None:
-        self._hear(cluster)
         before = self._held.get(cluster)
         self._held[cluster] = held
         if before is not None and before.in_a_row == held.in_a_row:
@@ -204,15 +205,10 @@ class DemandBook:
 
     def _believe(self, cluster: ClusterId, believed: Believed) -> Applied:
         changed = self._table.swap(cluster, believed.rows)
-        is_new = self._hear(cluster)
+        is_new = cluster not in self._heard
+        if is_new:
+            self._heard |= {cluster}
         self._held.pop(cluster, None)
         self._believed[cluster] = believed
         self.latency.asked_for(cluster, believed.fingerprints)
         return Applied.ACCEPTED if changed or is_new else Applied.UNCHANGED
-
-    def _hear(self, cluster: ClusterId) -> bool:
-        """Open the gate; whether it was closed."""
-        is_new = cluster not in self._heard
-        if is_new:
-            self._heard |= {cluster}
-        return is_new

@@ -2,8 +2,8 @@
 
 A cluster whose whole demand is gone from one moment to the next is more often a broken reporter
 than an empty cluster; so is one whose many rows all stay and lose one resource. Such a roll-up is
-held: the demand before it stays until enough of them in a row say the same, with time between them.
-One that asks for enough is believed at once and ends the wait.
+held: the demand before it stays until enough of them in a row are as suspicious, whatever each asks
+for, with time between them. One that asks for enough is believed at once and ends the wait.
 """
 
 from collections.abc import Collection, Iterable, Sequence

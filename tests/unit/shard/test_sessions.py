@@ -340,7 +340,7 @@ class TestRollups:
 
         run(scenario())
 
-    def test_a_quarantined_rollup_opens_the_gate_and_triggers_no_cycle(self) -> None:
+    def test_a_quarantined_rollup_leaves_the_gate_open_and_triggers_no_cycle(self) -> None:
         async def scenario() -> None:
             stage = Stage()
             book = stage.book
