@@ -231,14 +231,18 @@ class Heard:
 
 
 class Ends:
-    """Who failed, and who did not."""
+    """Whose step failed, who was lost, and who did well."""
 
     def __init__(self) -> None:
         self.failures: list[tuple[str, str]] = []
+        self.losses: list[tuple[str, str]] = []
         self.successes: list[tuple[str, str]] = []
 
     def failed(self, machine: Machine, source: str) -> None:
         self.failures.append((machine.id, source))
+
+    def lost(self, machine: Machine, source: str) -> None:
+        self.losses.append((machine.id, source))
 
     def succeeded(self, machine: Machine, source: str) -> None:
         self.successes.append((machine.id, source))

@@ -237,14 +237,18 @@ class FakeJournal:
 
 @dataclass
 class FakeFailures:
-    """Keeps who failed and who did well."""
+    """Keeps whose step failed, who was lost and who did well."""
 
     bad: list[MachineId] = field(default_factory=list)
+    gone: list[MachineId] = field(default_factory=list)
     good: list[MachineId] = field(default_factory=list)
 
     def failed(self, machine: Machine, source: str) -> None:
         assert machine.state is State.FAILED
         self.bad.append(machine.id)
+
+    def lost(self, machine: Machine, source: str) -> None:
+        self.gone.append(machine.id)
 
     def succeeded(self, machine: Machine, source: str) -> None:
         self.good.append(machine.id)

@@ -182,7 +182,7 @@ class ShardConfig:
     """
 
     quarantine_confirmations: int = 3
-    """So many such roll-ups in a row are believed."""
+    """The one that is so many in a row, whatever each asks for, is believed."""
 
     quarantine_interval_s: float = 5.0
     """Half a cycle. One that comes sooner after the last that counted does not count; clusters roll
@@ -211,16 +211,16 @@ class ShardConfig:
     """The label that names the rack; zone and instance type are watched as well."""
 
     breaker_window_s: float = 300.0
-    """How long a failure counts towards a breaker."""
+    """How long a failure or a loss counts towards a breaker."""
 
     breaker_failures_min: int = 5
-    """Fewer failures never open a breaker."""
+    """Fewer failures and losses never open a breaker."""
 
     breaker_machine_fraction: float = 0.2
-    """It opens when this share of the machines there has failed."""
+    """It opens when this share of the machines there has failed or was lost without notice."""
 
     breaker_end_fraction: float = 0.5
-    """It opens, too, when this share of what ended there has failed."""
+    """It opens, too, when this share of the steps that ended there has failed."""
 
     breaker_open_s: float = 60.0
     """How long nothing is bought there at first; each time in a row twice as long."""

@@ -47,6 +47,7 @@ from mainstay.shard.ledger import Ledger
 from mainstay.shard.lists.awaited import Awaited, EverListed
 from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.lists.intake import IntakeOptions
+from mainstay.shard.lists.interruptions import Interruptions
 from mainstay.shard.lists.telling import Books
 from mainstay.shard.metrics import ShardMetrics, Standing
 from mainstay.shard.money.metering import Money, MoneyTools
@@ -124,7 +125,9 @@ class _Assembly:
         self._ledger = Ledger(around.clock)
         self._acting = Acting()
         self._backoff = BackOff(around.clock)
-        self._breakers = Breakers(around.clock, around.journal, breaker_options(config))
+        data, clock, journal = around.data, around.clock, around.journal
+        self._notices = Interruptions(journal)
+        self._breakers = Breakers(clock, journal, breaker_options(config), self._notices)
         self._demand = DemandBook(
             around.clock, around.journal, quarantine_rule(config), latency=Latency(around.clock)
         )
@@ -147,7 +150,6 @@ class _Assembly:
         )
         self._steady = SteadyClock(around.clock)
         self._moves = Moves(self._inventory, self._ledger, self._sessions, self._steady)
-        data, clock, journal = around.data, around.clock, around.journal
         self._ever_listed = EverListed(
             around.links,
             data.listed,
@@ -330,6 +332,7 @@ class _Assembly:
             feeds,
             holdings=self._holdings,
             options=ReconcileOptions(intake=IntakeOptions(absence=absence)),
+            notices=self._notices,
         )
 
     def _configured(self, machine: Machine) -> None:

@@ -215,7 +215,7 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
         Event.BREAKER_OPENED: EventRule(
             L.ERROR,
             "breakers_opened",
-            "Times too much of a rack, zone or type failed at once.",
+            "Times too much of a rack, zone or type failed or was lost at once.",
             "key",
             audited=True,
         ),

@@ -119,7 +119,10 @@ class Failures(Protocol):
     """Whoever counts what fails, and where: the circuit breaker."""
 
     def failed(self, machine: Machine, source: str) -> None:
-        """A machine of this provider went Failed, or was lost while it served."""
+        """A step of a machine of this provider failed."""
+
+    def lost(self, machine: Machine, source: str) -> None:
+        """A machine of this provider that served is gone, or one at rest is Failed."""
 
     def succeeded(self, machine: Machine, source: str) -> None:
         """A step of a machine of this provider ended well."""

@@ -43,6 +43,7 @@ class Reconciler:
         *,
         holdings: Holdings | None = None,
         options: ReconcileOptions | None = None,
+        notices: Interruptions | None = None,
     ) -> None:
         options = options or ReconcileOptions()
         self._feeds = tuple(feeds)
@@ -50,7 +51,7 @@ class Reconciler:
         self._holdings_seen = self._holdings.version
         self._belief = Belief(books, self._feeds, owed_max=options.owed_max)
         intake = Intake(books, self._belief.owed, options.intake)
-        notices = Interruptions(books.journal)
+        notices = notices or Interruptions(books.journal)
         self._taking = Taking(books, intake, self._belief, self._holdings, notices)
         self.heard = Heard(books.inventory, self._feeds, self._belief, notices)
         self._patience: asyncio.Timeout | None = None

@@ -1,9 +1,10 @@
-"""The circuit breaker: five failures, a fifth of the machines or half of the ends, in 300 s."""
+"""The circuit breaker: five bad machines, a fifth of all there or half of the steps, in 300 s."""
 
 import pytest
 
 from builders import a_machine, a_profile
 from mainstay.inventory.inventory import Inventory
+from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, CapacityType
 from mainstay.model.state import State
@@ -20,17 +21,22 @@ TYPE = (INSTANCE_TYPE_KEY, "m5.2xlarge")
 class Bench:
     """Breakers over a fleet of so many machines, all of one rack, zone and type."""
 
-    def __init__(self, machines: int = 100, **options: object) -> None:
+    def __init__(self, machines: int = 100, quota: int = 0, **options: object) -> None:
+        self.announced: set[MachineId] = set()
         self.clock = StepClock(1000.0)
         self.journal = FakeJournal()
         self.breakers = Breakers(
             self.clock,
             self.journal,
             BreakerOptions(**options),  # type: ignore[arg-type]
+            self.announced,
         )
         inventory = Inventory()
         for at in range(machines):
             inventory.add(self.machine(at), now=0.0)
+        for at in range(quota):
+            profile = self.machine(at).profile
+            inventory.add(a_machine(State.SPECULATIVE, id=f"q-{at}", profile=profile), now=0.0)
         self.breakers.look(inventory.snapshot())
 
     def machine(self, at: int) -> Machine:
@@ -39,6 +45,10 @@ class Bench:
     def fail(self, count: int, *, first: int = 0) -> None:
         for at in range(first, first + count):
             self.breakers.failed(self.machine(at), "metal")
+
+    def lose(self, count: int, *, first: int = 0) -> None:
+        for at in range(first, first + count):
+            self.breakers.lost(self.machine(at), "metal")
 
     def succeed(self, count: int) -> None:
         for at in range(count):
@@ -63,7 +73,7 @@ class TestOpening:
             (1000, 0, 5, True),
         ],
     )
-    def test_it_opens_at_five_failures_that_are_a_fifth_of_all_or_half_of_the_ends(
+    def test_it_opens_at_five_failed_steps_that_are_a_fifth_of_all_or_half_of_those_that_ended(
         self, machines: int, good: int, bad: int, opens: bool
     ) -> None:
         bench = Bench(machines)
@@ -138,6 +148,86 @@ class TestOpening:
         assert {fact["value"] for fact in bench.journal.facts(Event.BREAKER_OPENED)} == {
             "r1", "zone-a", "m5.2xlarge",
         }  # fmt: skip
+
+
+class TestLosses:
+    """A machine that is lost while nothing is done to it is no step that failed (ADR-0056)."""
+
+    @pytest.mark.parametrize(
+        ("machines", "lost", "opens"),
+        [
+            (10, 4, False),
+            (25, 5, True),
+            (26, 5, False),
+            (26, 6, True),
+            (1000, 5, False),
+            (20_000, 83, False),
+            (400, 80, True),
+        ],
+    )
+    def test_losses_open_at_five_that_are_a_fifth_of_all_and_only_then(
+        self, machines: int, lost: int, opens: bool
+    ) -> None:
+        """Although nothing ends well in a quiet fleet."""
+        bench = Bench(machines)
+        bench.lose(lost)
+
+        assert bench.barred() == ({RACK, ZONE, TYPE} if opens else frozenset())
+
+    def test_however_much_ends_well_beside_them(self) -> None:
+        bench = Bench(25)
+        bench.succeed(1000)
+        bench.lose(5)
+
+        assert bench.barred()
+
+    def test_losses_and_failed_steps_are_one_share_of_the_machines(self) -> None:
+        bench = Bench(25)
+        bench.succeed(20)
+        bench.lose(3)
+        bench.fail(2, first=3)
+
+        assert bench.barred()
+
+    def test_losses_are_no_share_of_the_steps(self) -> None:
+        bench = Bench(1000)
+        bench.succeed(5)
+        bench.fail(4)
+        bench.lose(50, first=4)
+
+        assert bench.barred() == frozenset()
+
+    def test_what_was_announced_counts_neither_as_a_loss_nor_as_a_failed_step(self) -> None:
+        bench = Bench(25)
+        bench.announced.update(bench.machine(at).id for at in range(20))
+        bench.lose(10)
+        bench.fail(10, first=10)
+        assert bench.barred() == frozenset()
+
+        bench.lose(5, first=20)
+        assert bench.barred()
+
+    def test_quota_is_no_machine_of_which_a_share_could_be_lost(self) -> None:
+        bench = Bench(25, quota=1000)
+        bench.lose(5)
+
+        assert bench.barred()
+
+    def test_where_nobody_knows_how_many_there_are_losses_open_nothing(self) -> None:
+        bench = Bench(0)
+        bench.lose(100)
+
+        assert bench.barred() == frozenset()
+
+    def test_losses_fall_out_of_the_window_like_failures(self) -> None:
+        bench = Bench(25)
+        bench.lose(4)
+        bench.clock.advance(300)
+        bench.lose(4, first=4)
+        assert bench.barred() == frozenset()
+
+        bench.lose(1, first=8)
+        assert bench.barred()
 
 
 class TestClosing:

@@ -80,7 +80,8 @@ class TestRemoval:
             assert w.diary.count(Event.MACHINE_REMOVED, why) == 2
             assert w.clusters.states("web") == [State.CONFIGURED, State.FAILED]
             assert w.clusters.told[-1][1].last_error == "gone"
-            assert w.ends.failures == [("m-1", "metal")]  # the idle one served nobody
+            assert w.ends.losses == [("m-1", "metal")]  # the idle one served nobody
+            assert w.ends.failures == []
 
         idle = [a_machine(id=f"m-{number}") for number in range(2, 6)]
         play(scenario, FakeLink(a_machine(State.CONFIGURED), *idle, capabilities=kind))
@@ -238,7 +239,7 @@ class TestHeldLists:
             assert len(w.inventory) == 51
             assert w.inventory.machine(M).assignment.priority == 900
             assert w.diary.count(Event.MACHINE_REMOVED) == 0
-            assert w.ends.failures == []
+            assert w.ends.losses == []
 
         link = fleet(50)
         link.put(a_machine(State.CONFIGURED))
@@ -445,7 +446,7 @@ class TestIllegalEdges:
         play(scenario, FakeLink(a_machine(State.IDLE), capabilities=kind))
 
     @pytest.mark.parametrize("now", [State.FAILED, State.SPECULATIVE, State.IDLE], ids=str)
-    def test_a_serving_machine_that_is_taken_from_its_cluster_is_a_failure(
+    def test_a_serving_machine_that_is_taken_from_its_cluster_is_lost_and_no_step_has_failed(
         self, now: State
     ) -> None:
         """A spot host goes from Configured to nothing: the table has no such edge."""
@@ -454,8 +455,7 @@ class TestIllegalEdges:
             await w.first()
             w.links["metal"].put(a_machine(now))
             await w.look()
-            assert w.ends.failures == [("m-1", "metal")]
-            assert w.clusters.states("web")[-1] is now
+            assert (w.ends.losses, w.ends.failures) == ([("m-1", "metal")], [])
             assert w.diary.count(Event.MACHINE_FAILED) == (now is State.FAILED)
 
         play(scenario, FakeLink(a_machine(State.CONFIGURED)))
@@ -465,7 +465,7 @@ class TestIllegalEdges:
             await w.first()
             w.links["metal"].put(a_machine(State.CONFIGURED))
             await w.look()
-            assert w.ends.failures == []
+            assert w.ends.losses == w.ends.failures == []
             assert w.clusters.states("web") == [State.CONFIGURED]
 
         play(scenario, FakeLink(a_machine(State.IDLE)))
@@ -573,7 +573,25 @@ class TestNotices:
             await w.cycles(2)
             assert len(w.reconciler.heard.notices) == 0
 
-        play(scenario, FakeLink(a_machine(), capabilities=kind))
+        others = [a_machine(id=name) for name in names(3)]
+        play(scenario, FakeLink(a_machine(), *others, capabilities=kind))
+
+    def test_while_a_list_that_misses_a_machine_is_held_its_notice_holds(self) -> None:
+        """For once the machine is given up, it must be known that this was announced."""
+
+        async def scenario(w: World) -> None:
+            w.links["metal"].notice("m-1", at_s=500.0)
+            await w.first()
+            w.links["metal"].take_away("m-1")
+            await w.cycles(2)
+            assert w.diary.count(Event.LIST_HELD)
+            assert w.has()
+            assert set(w.reconciler.heard.notices) == {"m-1"}
+            await w.cycles(5)
+            assert not w.has()
+            assert len(w.reconciler.heard.notices) == 0
+
+        play(scenario, FakeLink(a_machine(State.CONFIGURED), capabilities=FULL_ONLY))
 
     def test_also_when_only_a_get_has_told_so(self) -> None:
         async def scenario(w: World) -> None:

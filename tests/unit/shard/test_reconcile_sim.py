@@ -57,7 +57,7 @@ def play(
                     await serving(sim, serves)
                     await w.cycles(3)
                     w.diary.lines.clear()
-                    w.ends.failures.clear()
+                    w.ends.losses.clear()
                 sim.change(faults)
                 await scenario(w, sim)
 
@@ -234,7 +234,7 @@ class TestFaults:
             assert name not in w.inventory  # its slot is there under another name
             assert w.clusters.states("web", name)[-1] is State.FAILED
             assert w.clusters.told[-1][1].last_error == "gone"
-            assert w.ends.failures == [(name, "sim")]
+            assert w.ends.losses == [(name, "sim")]
 
         play(scenario, serves=1, feed_options=options)
 
@@ -247,7 +247,7 @@ class TestFaults:
             await agree(w, sim)
             assert w.diary.count(Event.MACHINE_RETIRED, "illegal_edge") == 1
             assert w.diary.count(Event.MACHINE_ADMITTED_AGAIN) == 1
-            assert w.ends.failures == [(name, "sim")]
+            assert w.ends.losses == [(name, "sim")]
 
         play(scenario, serves=1, feed_options=options)
 
@@ -262,9 +262,9 @@ class TestFaults:
                 await w.cycles(1)
                 seen |= set(w.reconciler.heard.notices)
                 assert all(name in w.inventory for name in w.reconciler.heard.notices)
-                if w.ends.failures:
+                if w.ends.losses:
                     break
-            lost = {MachineId(name) for name, _ in w.ends.failures}
+            lost = {MachineId(name) for name, _ in w.ends.losses}
             assert lost
             assert lost <= seen <= set(names)
             assert w.diary.count(Event.INTERRUPTION_NOTICED) >= len(lost)

@@ -2,26 +2,59 @@
 
 `Breaker` is the rule, `Breakers` holds those of all racks, zones and types, and of what providers
 sell: a machine that never got its host says nothing of hardware, but that an offer is sold out.
-Times are of `Clock.elapsed_s`.
+What counts towards which share is a table, `COUNTS`. Times are of `Clock.elapsed_s`.
 """
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Final
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mainstay.engine.barred import Offer
 from mainstay.inventory.snapshot import Snapshot
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
-from mainstay.model.state import State
+from mainstay.model.state import RULES, Presence, State
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.ports import Journal
 
 RACK_KEY: Final = "topology.bigfleet/rack"
+
+HOSTED: Final = [each for each, rule in RULES.items() if rule.host is not Presence.NEVER]
+"""Where a machine is more than quota: a share of all that are there is a share of these."""
+
+
+class Fate(Enum):
+    """What became of a machine."""
+
+    WELL = "a step ended well"
+    STEP_FAILED = "a step failed"
+    LOST = "lost, or Failed, while nothing was done to it"
+
+
+class Share(Enum):
+    """Of what so much is too much."""
+
+    MACHINES = "of the machines that are there"
+    STEPS = "of the steps that ended there"
+
+
+COUNTS: Final[Mapping[Fate, frozenset[Share]]] = MappingProxyType({
+    Fate.WELL: frozenset(),
+    Fate.STEP_FAILED: frozenset(Share),
+    Fate.LOST: frozenset({Share.MACHINES}),
+})  # fmt: skip
+"""Towards which share a fate counts as bad. Where nothing is done nothing ends well either, so of a
+quiet fleet any loss would be half of all ends, however large the fleet.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +71,23 @@ class BreakerOptions:
     """Fewer machines than this are bad luck."""
 
     share_of_machines: float = 0.2
-    """It opens when so much of all machines there failed,"""
+    """It opens when so much of all machines there failed or were lost,"""
 
     share_of_ends: float = 0.5
-    """or so much of everything that ended there, well or badly."""
+    """or when so much of all steps that ended there failed."""
 
     open_s: float = 60.0
     """For how long, at first; twice as long when it opens again within a window."""
 
     open_longest_s: float = 900.0
+
+
+class End(NamedTuple):
+    """What became of which machine, and when."""
+
+    at_s: float
+    machine: MachineId
+    fate: Fate
 
 
 class Breaker:
@@ -57,10 +98,11 @@ class Breaker:
 
     def __init__(self, options: BreakerOptions) -> None:
         self._options = options
-        self._ends: deque[tuple[float, MachineId | None]] = deque()
-        """When, and which machine failed; None: something ended well. Oldest first."""
+        self._ends: deque[End] = deque()
+        """Oldest first."""
 
-        self._bad: Counter[MachineId] = Counter()
+        self._well = 0
+        self._bad: dict[Share, Counter[MachineId]] = {share: Counter() for share in Share}
         self.open_until_s: float | None = None
         """None: closed."""
 
@@ -71,25 +113,25 @@ class Breaker:
 
     @property
     def failures(self) -> int:
-        """How many machines failed in the window; one that failed twice is one bad machine."""
-        return len(self._bad)
+        """How many machines failed or were lost in the window; one that failed twice is one."""
+        return len(self._bad[Share.MACHINES])
 
     @property
     def is_forgotten(self) -> bool:
         """Whether it is like a new one."""
         return self.open_until_s is None and not self._ends and math.isinf(self._closed_at_s)
 
-    def ended(self, bad: MachineId | None, now_s: float, machines: int) -> bool:
-        """A machine failed, or something ended well, where so many machines are; whether it opens.
+    def ended(self, end: End, machines: int) -> bool:
+        """This became of a machine where so many machines are; whether it opens.
 
         `machines` is 0 where that is not known.
         """
+        now_s = end.at_s
         self.pass_time(now_s)
         if self.open_until_s is not None:
             return False
-        self._ends.append((now_s, bad))
-        if bad is not None:
-            self._bad[bad] += 1
+        self._ends.append(end)
+        self._count(end, 1)
         if not self._is_too_much(machines):
             return False
         self._open(now_s)
@@ -114,24 +156,34 @@ class Breaker:
         if closes:
             self._closed_at_s, self.open_until_s = self.open_until_s or 0.0, None
             self._ends.clear()
-            self._bad.clear()
+            self._well = 0
+            for bad in self._bad.values():
+                bad.clear()
         horizon_s = now_s - self._options.window_s
-        while self._ends and self._ends[0][0] <= horizon_s:
-            _, bad = self._ends.popleft()
-            if bad is not None:
-                self._bad[bad] -= 1
-                if not self._bad[bad]:
-                    del self._bad[bad]
+        while self._ends and self._ends[0].at_s <= horizon_s:
+            self._count(self._ends.popleft(), -1)
         if self._closed_at_s <= horizon_s:
             self._closed_at_s = -math.inf
         return closes
 
+    def _count(self, end: End, by: int) -> None:
+        self._well += by * (end.fate is Fate.WELL)
+        for share in COUNTS[end.fate]:
+            bad = self._bad[share]
+            bad[end.machine] += by
+            if not bad[end.machine]:
+                del bad[end.machine]
+
     def _is_too_much(self, machines: int) -> bool:
-        options, bad = self._options, self.failures
-        good = len(self._ends) - self._bad.total()
-        return bad >= options.failures_min and (
-            bad >= options.share_of_ends * (bad + good)
-            or (machines > 0 and bad >= options.share_of_machines * machines)
+        options = self._options
+        steps = len(self._bad[Share.STEPS])
+        shares = (
+            (self.failures, options.share_of_machines, machines),
+            (steps, options.share_of_ends, steps + self._well),
+        )
+        return any(
+            bad >= options.failures_min and all_of_them > 0 and bad >= share * all_of_them
+            for bad, share, all_of_them in shares
         )
 
 
@@ -145,30 +197,46 @@ class Breakers:
     """All breakers of a shard: implements the port `Failures`."""
 
     def __init__(
-        self, clock: Clock, journal: Journal, options: BreakerOptions | None = None
+        self,
+        clock: Clock,
+        journal: Journal,
+        options: BreakerOptions | None = None,
+        announced: Container[MachineId] = frozenset(),
     ) -> None:
+        """`announced`: whose host will be taken back, as their provider has said. What becomes of
+        them says nothing of any other machine.
+        """
+        self._announced = announced
         self._clock = clock
         self._journal = journal
         self._options = options or BreakerOptions()
         self._keys = (self._options.rack_key, ZONE_KEY, INSTANCE_TYPE_KEY)
         self._breakers: dict[Place, Breaker] = {}
         self._snapshot: Snapshot | None = None
+        self._hosted: NDArray[np.int64] | None = None
+        """Machines with a host by class, once somebody has asked."""
 
     def look(self, snapshot: Snapshot) -> None:
         """What there is, so that a share of it can be told."""
-        self._snapshot = snapshot
+        if snapshot is not self._snapshot:
+            self._snapshot, self._hosted = snapshot, None
 
     def failed(self, machine: Machine, source: str) -> None:
-        """A machine went Failed, or was lost while it served."""
-        for place in self._places(machine) if machine.host else [_offer(machine, source)]:
-            self._ended(place, machine.id, source)
+        """A step of a machine failed."""
+        sold_out: list[Place] = [_offer(machine, source)]
+        places = self._places(machine) if machine.host else sold_out
+        self._ended(machine, source, Fate.STEP_FAILED, places)
+
+    def lost(self, machine: Machine, source: str) -> None:
+        """A machine that served is gone, or one to which nothing was done is Failed."""
+        self._ended(machine, source, Fate.LOST, self._places(machine))
 
     def succeeded(self, machine: Machine, source: str) -> None:
         """A step of a machine ended well."""
-        for place in self._places(machine):
-            self._ended(place, None, source)
+        places = self._places(machine)
         if machine.state is State.IDLE:
-            self._ended(_offer(machine, source), None, source)
+            places.append(_offer(machine, source))
+        self._ended(machine, source, Fate.WELL, places)
 
     def sold_out(self, machine: Machine, source: str) -> None:
         """A provider says that it has no more of these."""
@@ -200,11 +268,15 @@ class Breakers:
         found = [(key, machine.profile.attribute(key)) for key in self._keys]
         return [(key, value) for key, value in found if value]
 
-    def _ended(self, place: Place, bad: MachineId | None, source: str) -> None:
-        now_s = self._clock.elapsed_s()
-        breaker = self._breaker_at(place, now_s)
-        if breaker.ended(bad, now_s, 0 if bad is None else self._machines_at(place)):
-            self._tell_opened(place, breaker, source)
+    def _ended(self, machine: Machine, source: str, fate: Fate, places: list[Place]) -> None:
+        is_well = fate is Fate.WELL
+        if not is_well and machine.id in self._announced:
+            return
+        end = End(self._clock.elapsed_s(), machine.id, fate)
+        for place in places:
+            breaker = self._breaker_at(place, end.at_s)
+            if breaker.ended(end, 0 if is_well else self._machines_at(place)):
+                self._tell_opened(place, breaker, source)
 
     def _breaker_at(self, place: Place, now_s: float) -> Breaker:
         breaker = self._breakers.setdefault(place, Breaker(self._options))
@@ -234,15 +306,23 @@ class Breakers:
         )
 
     def _machines_at(self, place: Place) -> int:
-        """How many machines there are there, 0 if unknown; costs classes, not machines."""
+        """How many machines with a host there are there, 0 if unknown. They are counted once for a
+        snapshot; after that it costs classes, not machines.
+        """
         if self._snapshot is None or isinstance(place, Offer):
             return 0
+        if self._hosted is None:
+            self._hosted = _hosted(self._snapshot)
         key, value = place
         codes, values = self._snapshot.shapes.attribute(key)
         if value not in values:
             return 0
-        of_class = self._snapshot.machines_of_shape
-        return int(of_class[codes[: len(of_class)] == values.index(value)].sum())
+        return int(self._hosted[codes[: len(self._hosted)] == values.index(value)].sum())
+
+
+def _hosted(snapshot: Snapshot) -> NDArray[np.int64]:
+    classes = snapshot.shape[np.isin(snapshot.state, HOSTED)]
+    return np.bincount(classes, minlength=len(snapshot.machines_of_shape))
 
 
 def _offer(machine: Machine, source: str) -> Offer:

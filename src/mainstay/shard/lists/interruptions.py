@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from mainstay.inventory.merge import only
 from mainstay.model.ids import MachineId
-from mainstay.model.notice import InterruptionNotice, Noticed, Notices, known_notices
+from mainstay.model.notice import InterruptionNotice, Notices, known_notices
 from mainstay.shard.events import Event
-from mainstay.shard.ports import Journal
+from mainstay.shard.ports import Journal, Listed
 
 
 class Interruptions:
@@ -22,10 +23,14 @@ class Interruptions:
         """All of them; the same object while none changes."""
         return self._all
 
-    def heard(self, source: str, report: Noticed, ours: Callable[[MachineId], bool]) -> None:
+    def __contains__(self, machine: object) -> bool:
+        return machine in self._all
+
+    def heard(self, source: str, report: Listed, ours: Callable[[MachineId], bool]) -> None:
         """A list of a provider was taken in; a machine that is not `ours` any more has none."""
         known = self._of.get(source, {})
-        now = {name: word for name, word in known_notices(known, report).items() if ours(name)}
+        told = {**_unnamed(known, report, ours), **known_notices(known, report)}
+        now = {name: word for name, word in told.items() if ours(name)}
         if now == known:
             return
         for name, notice in now.items():
@@ -48,3 +53,16 @@ class Interruptions:
             name: notice for known in self._of.values() for name, notice in known.items()
         }
         self._all = MappingProxyType(dict(together))
+
+
+def _unnamed(
+    known: Notices, report: Listed, ours: Callable[[MachineId], bool]
+) -> dict[MachineId, InterruptionNotice]:
+    """The notices of machines that a full list misses and that are not given up yet: when they are,
+    it must be known that this was announced.
+    """
+    left = [name for name in known if name not in report.notices and ours(name)]
+    if not left or not report.full:
+        return {}
+    named = {*only(report, left).ids}
+    return {name: known[name] for name in left if name not in named}

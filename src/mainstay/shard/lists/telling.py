@@ -72,7 +72,8 @@ class Telling:
         if record.state is before.state:
             return
         if record.state is State.FAILED:
-            self._failed(record, source)
+            self._tell_failed(record, source)
+            self._books.failures.failed(record, source)
         elif (before.state, record.state) in ENDS:
             self._books.failures.succeeded(record, source)
             if record.state is State.CONFIGURED:
@@ -90,9 +91,10 @@ class Telling:
         )
         self._to_clusters(before.cluster, record)
         if record.state is State.FAILED:
-            self._failed(record, source)
+            self._tell_failed(record, source)
+            self._books.failures.lost(record, source)
         elif _has_left(before, record):
-            self._books.failures.failed(before, source)
+            self._books.failures.lost(before, source)
 
     def not_admitted_again(self, before: Machine, source: str, why: str) -> None:
         """The same, but what was reported cannot be taken in."""
@@ -109,10 +111,9 @@ class Telling:
             state=str(before.state),
             cluster=before.cluster or "",
         )
-        gone = dataclasses.replace(before, state=State.FAILED, last_error=GONE)
-        self._to_clusters(before.cluster, gone)
+        self._to_clusters(before.cluster, _gone(before))
         if before.state is State.CONFIGURED:
-            self._books.failures.failed(before, source)
+            self._books.failures.lost(before, source)
 
     def arrived(self, record: Machine) -> None:
         """A machine is new to us: its cluster may be connected already."""
@@ -129,7 +130,7 @@ class Telling:
             last_error=before.last_error,
         )
 
-    def _failed(self, record: Machine, source: str) -> None:
+    def _tell_failed(self, record: Machine, source: str) -> None:
         self._books.journal.noticed(
             Event.MACHINE_FAILED,
             reason=REPORTED,
@@ -137,16 +138,20 @@ class Telling:
             provider=source,
             why=record.last_error,
         )
-        self._books.failures.failed(record, source)
 
     def _to_clusters(self, before: ClusterId | None, record: Machine) -> None:
         """Whoever had it, and whoever has it. That it serves is told only to whom it serves."""
         tell = self._books.moves.tell
         if before and record.cluster and record.cluster != before:
-            tell(before, dataclasses.replace(record, state=State.FAILED, last_error=GONE))
+            tell(before, _gone(record))
             tell(record.cluster, record)
         else:
             tell(before, record)
+
+
+def _gone(record: Machine) -> Machine:
+    """As the cluster that it left is told: any other state would promise it a machine."""
+    return dataclasses.replace(record, state=State.FAILED, last_error=GONE)
 
 
 def _has_left(before: Machine, record: Machine) -> bool:
