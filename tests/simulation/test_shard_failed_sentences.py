@@ -11,7 +11,7 @@ import pytest
 
 from mainstay.model.calls import ConfigureRequest, CreateRequest
 from mainstay.model.errors import Rejected, Unavailable
-from mainstay.model.frames import BootstrapAsked
+from mainstay.model.frames import BootstrapAsked, NodeState
 from mainstay.model.ids import MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.profile import CapacityType
@@ -291,7 +291,8 @@ class TestWhereNoEdgeLeads:
                     assert whole.metric("mainstay_shard_machines_admitted_again_total") == 1
                     told = [each.get("event") for each in lines.contents]
                     assert {"machine_retired", "machine_admitted_again"} <= {*told}
-                    assert web.states()[before.id] is State.CREATING
+                    last = [e for e in web.line.heard(NodeState) if e.machine == before.id][-1]
+                    assert (last.state, last.last_error) == (State.FAILED, "gone")
                     assert len(web.line.heard(BootstrapAsked)) == 2  # another takes its place
 
         run(scenario())

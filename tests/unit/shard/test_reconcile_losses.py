@@ -290,6 +290,10 @@ class TestIllegalEdges:
     def test_where_no_edge_leads_a_record_is_retired_and_admitted_again_as_reported(
         self, kind: Capabilities, old: State, new: State
     ) -> None:
+        """Its cluster is told that it is gone: as Creating, Idle or Speculative it would be waited
+        for, and nobody would ever say more of it.
+        """
+
         async def scenario(w: World) -> None:
             await w.first()
             before = w.inventory.machine(M)
@@ -301,7 +305,11 @@ class TestIllegalEdges:
             assert w.diary.of(Event.MACHINE_RETIRED)[0]["edge"] == f"{old} -> {new}"
             assert w.diary.count(Event.MACHINE_ADMITTED_AGAIN) == 1
             if before.cluster:
-                assert w.clusters.states(before.cluster)[-1] is new
+                told, last = w.clusters.told[-1]
+                stays = a_machine(new).cluster or new is State.FAILED
+                assert told == before.cluster
+                assert last.state is (new if stays else State.FAILED)
+                assert stays or last.last_error == "gone"
 
         play(scenario, FakeLink(a_machine(old), capabilities=kind))
 
@@ -457,6 +465,16 @@ class TestIllegalEdges:
             await w.look()
             assert (w.ends.losses, w.ends.failures) == ([("m-1", "metal")], [])
             assert w.diary.count(Event.MACHINE_FAILED) == (now is State.FAILED)
+
+        play(scenario, FakeLink(a_machine(State.CONFIGURED)))
+
+    def test_what_has_failed_is_told_with_its_diagnosis_also_to_the_cluster_it_left(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.links["metal"].put(a_machine(State.FAILED, cluster=None, last_error="burnt"))
+            await w.look()
+            cluster, last = w.clusters.told[-1]
+            assert (cluster, last.state, last.last_error) == ("web", State.FAILED, "burnt")
 
         play(scenario, FakeLink(a_machine(State.CONFIGURED)))
 

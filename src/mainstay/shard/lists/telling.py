@@ -89,7 +89,8 @@ class Telling:
             state=str(record.state),
             cluster=record.cluster or "",
         )
-        self._to_clusters(before.cluster, record)
+        has_left = before.cluster and not record.cluster and record.state is not State.FAILED
+        self._to_clusters(before.cluster, _gone(before) if has_left else record)
         if record.state is State.FAILED:
             self._tell_failed(record, source)
             self._books.failures.lost(record, source)
