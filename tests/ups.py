@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -38,7 +38,13 @@ class Up:
     """One `mainstay up`."""
 
     def __init__(
-        self, home: Path, *words: str, fleet: int = 120, program: Path = BIN / "mainstay"
+        self,
+        home: Path,
+        *words: str,
+        fleet: int = 120,
+        program: Path = BIN / "mainstay",
+        here: Path = Path(),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.home = home
         self._program = program
@@ -49,8 +55,8 @@ class Up:
         with self.log.open("wb") as written, os.fdopen(its, "rb") as terminal:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", AT_A_TERMINAL, *map(str, command)],
-                env=self._env, stdin=terminal, stdout=written, stderr=written,
-                start_new_session=True,
+                env=self._env | dict(settings or {}), cwd=here,
+                stdin=terminal, stdout=written, stderr=written, start_new_session=True,
             )  # fmt: skip
 
     @property

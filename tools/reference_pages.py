@@ -242,9 +242,16 @@ def error_page() -> str:
 SETTINGS_INTRODUCTION = """# Settings
 
 Built in, then the file, then the environment, then flags: the last one said wins. The file is
-`mainstay.toml` in the working directory, or what `MAINSTAY_CONFIG` names; a section is a table.
+what `MAINSTAY_CONFIG` names; else `mainstay.toml` in the working directory; else
+`$MAINSTAY_HOME/mainstay.toml`. One file is read, and a section is a table in it.
 A list is an array in the file and a text with commas in the environment.
 `mainstay config show` prints what is in effect.
+
+`mainstay up` hands its file and these variables on to all that it starts. What it decides itself
+goes there as flags, and wins: who each process is, where it listens and whom it calls,
+certificates, the domains of its shards, how often they decide (`up.cycle_interval_s`) and report,
+and how large the fleet is (`up.fleet`, `up.seed`). Its processes run in `$MAINSTAY_HOME`: write a
+path in a setting whole.
 """
 
 

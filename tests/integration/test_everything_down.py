@@ -24,7 +24,7 @@ from mainstay.config.up import UpConfig
 from mainstay.model.state import State
 from mainstay.processes.database import running_at
 from mainstay.processes.up_ground import certified, free_ports
-from mainstay.processes.up_plan import SHARDS, Part, Stage, parts, shard_settings
+from mainstay.processes.up_plan import SHARDS, Part, Stage, parts
 from mainstay.runtime.clock import SystemClock
 from mainstay.tenancy.credentials import kept
 from running import Home, Process, at_home, until
@@ -126,8 +126,6 @@ def whole() -> Iterator[Whole]:
         config = UpConfig(fleet=120, cycle_interval_s=0.5)
         stage = Stage(config, home.path, free_ports())
         certified(home.path, SystemClock())
-        for name in SHARDS:
-            (home.path / f"{name}.toml").write_text(shard_settings(stage, name))
         yield Whole(home, stage)
     until(lambda: _is_gone(folder))
 

@@ -14,10 +14,17 @@ OPTIONS: Final = (
     Option("providers", list[str], "NAME=HOST:PORT, once for each.", flags=("--provider",)),
     Option("listen", str, "HOST:PORT for sessions and questions; port 0 picks a free one."),
     Option("http", str, "Loopback HOST:PORT for /healthz, /readyz and /metrics."),
+    Option(
+        "domains",
+        list[str],
+        "A label KEY=VALUE that makes a machine ours, once for each.",
+        flags=("--domain",),
+    ),
     Option("data_dir", str, "What must survive a restart."),
     Option("coordinators", list[str], "HOST:PORT, once for each.", flags=("--coordinator",)),
     Option("advertise", str, "HOST:PORT by which others reach it; else where it listens."),
     Option("cycle_interval_s", float, "Seconds between looks.", flags=("--cycle-interval",)),
+    Option("report_interval_s", float, "Seconds between reports.", flags=("--report-interval",)),
     Option("workers", int, "Actions at once through one provider."),
     Option("actuation_paused", bool, "Decide everything, do nothing.", flags=("--paused",)),
     Option("dry_run", bool, "Shadow mode: tell what would be done.", flags=("--dry-run",)),
@@ -40,7 +47,7 @@ def shard(**given: Any) -> None:
     from mainstay.runtime.clock import SystemClock
 
     file = given.pop("config")
-    for name in ("providers", "coordinators"):
+    for name in ("providers", "coordinators", "domains"):
         given[name] = tuple(given[name] or ()) or None
     config = load("shard", ShardConfig, read_sources(file=file), given).config
     clock = SystemClock()

@@ -9,7 +9,7 @@ from mainstay.cli.options import Option, takes
 app = typer.Typer(add_completion=False)
 
 OPTIONS: Final = (
-    Option("config", str, "A TOML file with a section `up`."),
+    Option("config", str, "A TOML file: `up`, and sections for its processes."),
     Option("fleet", int, "Size of the simulated fleet."),
     Option("seed", int, "The same seed, the same fleet and the same demand."),
     Option("reset", bool, "Forget what was, and begin anew.", False, ("--reset",)),
@@ -37,10 +37,12 @@ def up(**given: Any) -> int:
     from mainstay.config.up import UpConfig
     from mainstay.processes.up import bring_up
     from mainstay.processes.up_told import Lines, Voice
+    from mainstay.runtime.children import Children
     from mainstay.runtime.clock import SystemClock
 
     file, reset, once = given.pop("config"), given.pop("reset"), given.pop("once")
-    config = load("up", UpConfig, read_sources(file=file), given).config
+    sources = read_sources(file=file)
+    config = load("up", UpConfig, sources, given).config
     home = home_directory().absolute()
     if config.page_cert:  # the page runs in another folder
         cert, key = (str(Path(name).absolute()) for name in (config.page_cert, config.page_key))
@@ -54,5 +56,6 @@ def up(**given: Any) -> int:
 
             if (drawn := on_terminal(Console())) is not None:
                 voice = stack.enter_context(drawn)
-        took_s = bring_up(config, home, SystemClock(), voice, reset=reset, once=once)
+        children = Children(home, sources.handed_on())
+        took_s = bring_up(config, children, SystemClock(), voice, reset=reset, once=once)
     return exits.FAILED if once and took_s is None else exits.DONE

@@ -44,7 +44,8 @@ SECTIONS: Final[dict[str, type[Any]]] = {
 }
 
 FILE_VARIABLE: Final = "MAINSTAY_CONFIG"
-"""Names the TOML file; without it `mainstay.toml` in the working directory is read, if there."""
+"""Names the TOML file; without it `mainstay.toml` is read, if it is in the working directory or,
+else, at home."""
 
 DEFAULT_FILE: Final = "mainstay.toml"
 
@@ -82,6 +83,17 @@ class Sources(NamedTuple):
 
     file: Mapping[str, Mapping[str, object]]
     environment: Mapping[str, str]
+    path: Path | None = None
+    """Where the file is; None: there was none."""
+
+    def handed_on(self) -> dict[str, str]:
+        """The variables by which a process that we start has the same settings, wherever it runs.
+
+        Whom to ask and as whom is no setting: that is for the command line alone.
+        """
+        named = {FILE_VARIABLE: str(self.path.absolute())} if self.path else {}
+        told = {name: v for name, v in self.environment.items() if name not in OUTSIDE_SETTINGS}
+        return told | named
 
 
 def read_sources(
@@ -99,7 +111,9 @@ def read_sources(
     known = {variable_name(s, f.name) for s, c in SECTIONS.items() for f in dataclasses.fields(c)}
     for name in sorted(ours.keys() - known - OUTSIDE_SETTINGS):
         raise Rejected(f"unknown setting in the environment: {name}")
-    return Sources(_read_file(file or ours.get(FILE_VARIABLE), directory or Path()), ours)
+    named = file or ours.get(FILE_VARIABLE)
+    path = Path(named) if named else _usual_file(directory or Path(), home_directory(variables))
+    return Sources(_read_file(path) if path else {}, ours, path)
 
 
 def load(
@@ -151,10 +165,13 @@ def variable_name(section: str, field: str) -> str:
     return f"MAINSTAY_{section}_{field}".upper()
 
 
-def _read_file(named: str | None, directory: Path) -> Mapping[str, Mapping[str, object]]:
-    path = Path(named) if named else directory / DEFAULT_FILE
-    if not named and not path.exists():
-        return {}
+def _usual_file(*directories: Path) -> Path | None:
+    """The first there is."""
+    paths = (directory / DEFAULT_FILE for directory in directories)
+    return next((path for path in paths if path.exists()), None)
+
+
+def _read_file(path: Path) -> Mapping[str, Mapping[str, object]]:
     try:
         with path.open("rb") as stream:
             tables = tomllib.load(stream)

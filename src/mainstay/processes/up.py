@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -233,17 +232,17 @@ class Supervisor:
 
 
 def bring_up(
-    config: UpConfig, home: Path, clock: Clock, voice: Voice, *, reset: bool, once: bool
+    config: UpConfig, children: Children, clock: Clock, voice: Voice, *, reset: bool, once: bool
 ) -> float | None:
     """Start everything and, unless it is only once, watch over it until a signal.
 
     Returns how long it took to the first node; None if there was none.
     """
-    began_s = clock.elapsed_s()
+    began_s, home = clock.elapsed_s(), children.home
     with prepared(config, home, clock, reset=reset) as stage:
         count = sum(not part.ends for part in parts(stage))
         voice.say(f"Starting {count} processes; their logs are in {home / 'log'}.")
-        with Children(home) as children:
+        with children:
             all_ = Supervisor(stage, clock, voice, children, began_s)
             with _told(all_):
                 all_.start()

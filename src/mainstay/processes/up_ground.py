@@ -20,10 +20,8 @@ from mainstay.model.errors import Rejected, Unavailable
 from mainstay.processes import certs
 from mainstay.processes.up_plan import (
     CERTIFICATES,
-    SHARDS,
     USUAL_PORTS,
     Stage,
-    shard_settings,
 )
 from mainstay.runtime import survivors
 from mainstay.runtime.clock import Clock
@@ -47,7 +45,6 @@ RENEW_DAYS: Final = 30
 OURS: Final = (
     "audit", "cache", "coordinator.db", "coordinator.db-shm", "coordinator.db-wal", "dashboard",
     "log", "log.failed", "pki", "postgres", "providers", "run", "shards", "tenancy",
-    *(f"{name}.toml" for name in SHARDS),
 )  # fmt: skip
 """What `--reset` removes below the home directory, and nothing else."""
 
@@ -83,8 +80,6 @@ def prepared(
         _clear(home)
         _check_room(stage)
         certified(home, clock)
-        for name in SHARDS:
-            _write(home / f"{name}.toml", shard_settings(stage, name))
         yield stage
 
 
@@ -280,10 +275,3 @@ def certified(home: Path, clock: Clock) -> None:
         holder = certs.holder_of(kind, name)
         if certs.days_left(folder, holder, now) < RENEW_DAYS:
             certs.issue(folder, holder, now, days=DAYS)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:  # it does not say of which file when the disk is full
-        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -132,12 +132,14 @@ def _parts(stage: Stage) -> Iterator[Part]:
         f"{name}={stage.at(f'world-{place}' if place else 'world')}"
         for place, name in enumerate(PROVIDERS)
     ]
-    for name in SHARDS:
+    for name, zones in SHARDS.items():
         yield Part(
             name,
-            ("shard", "--config", str(stage.home / f"{name}.toml"), "--id", name,
+            ("shard", "--id", name, "--data-dir", str(stage.home / "shards" / name),
              "--listen", stage.at(name), "--http", stage.at(f"{name}-http"),
-             "--coordinator", stage.at("coordinator"),
+             "--advertise", stage.at(name), "--coordinator", stage.at("coordinator"),
+             "--cycle-interval", str(config.cycle_interval_s), "--report-interval", REPORT_S,
+             *_each("--domain", [f"{ZONE_KEY}={zone}" for zone in zones]),
              *_each("--provider", providers), *stage.tls(f"shard-{name}")),
             after=("engine", "world", "coordinator"),
         )  # fmt: skip
@@ -171,14 +173,3 @@ def _dashboard(stage: Stage) -> Part:
 
 def _each(flag: str, values: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for value in values for word in (flag, value))
-
-
-def shard_settings(stage: Stage, name: str) -> str:
-    """The file of a shard: what its flags do not say."""
-    domains = ", ".join(f'"{ZONE_KEY}={zone}"' for zone in SHARDS[name])
-    return (
-        "[shard]\n"
-        f"domains = [{domains}]\n"
-        f"cycle_interval_s = {stage.config.cycle_interval_s}\n"
-        f"report_interval_s = {REPORT_S}\n"
-    )

@@ -1,7 +1,7 @@
 """Processes that we start and end ourselves: they die with us, and nobody else's are touched.
 
 What such a process gets from outside is a home of its own and nothing else of our environment, so
-that a setting of ours never becomes a setting of it.
+that no setting of ours becomes a setting of it that it was not told of.
 """
 
 import json
@@ -133,8 +133,10 @@ class Child:
 class Children:
     """The processes of one undertaking, below one folder; all are ended when the block is left."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are the variables of ours that each of them gets."""
         self.home = home
+        self._settings = settings or {}
         self._all: list[Child] = []
         self._started = 0
 
@@ -178,7 +180,7 @@ class Children:
             process = subprocess.Popen(
                 [sys.executable, "-c", program, str(os.getpid()), *words],
                 cwd=self.home,
-                env=told | {"LANG": "C.UTF-8"},
+                env={**self._settings, **told, "LANG": "C.UTF-8"},
                 stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if piped else written,
                 stderr=written,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,22 @@ class TestEnvironment:
         assert load.load("up", UpConfig, sources, {}).config.fleet == 50
 
 
+class TestHandingOn:
+    def test_whoever_runs_elsewhere_reads_the_same_file_and_the_same_settings(
+        self, tmp_path: Path
+    ) -> None:
+        told = {"MAINSTAY_WORLD_SHARE": "0.9", "MAINSTAY_SERVER": "http://h:1", "MAINSTAY_KEY": "k"}
+
+        handed = read(tmp_path, "[world]\ngang = 3\n", **told).handed_on()
+
+        assert handed == {
+            "MAINSTAY_WORLD_SHARE": "0.9", "MAINSTAY_CONFIG": str(tmp_path / "mainstay.toml"),
+        }  # fmt: skip
+
+    def test_without_a_file_there_is_none_to_name(self, tmp_path: Path) -> None:
+        assert read(tmp_path).handed_on() == {}
+
+
 class TestFile:
     def test_without_a_file_nothing_is_said(self, tmp_path: Path) -> None:
         assert read(tmp_path).file == {}
@@ -182,6 +199,18 @@ class TestFile:
         sources = load.read_sources(variables, tmp_path, file=str(tmp_path / "flag.toml"))
 
         assert sources.file == {"up": {"seed": 2}}
+
+    def test_the_file_at_home_is_read_when_the_working_directory_has_none(
+        self, tmp_path: Path
+    ) -> None:
+        home, here = tmp_path / "home", tmp_path / "here"
+        for folder in (home, here):
+            folder.mkdir()
+        (home / "mainstay.toml").write_text("[up]\nseed = 5\n")
+        read_here = partial(read, here, MAINSTAY_HOME=str(home))
+
+        assert read_here().file == {"up": {"seed": 5}}
+        assert read_here("[up]\nseed = 3\n").file == {"up": {"seed": 3}}
 
     def test_a_file_that_a_flag_names_must_be_there(self, tmp_path: Path) -> None:
         with pytest.raises(Rejected, match=r"cannot read the settings file: .*gone\.toml: No such"):

@@ -15,7 +15,6 @@ from mainstay.processes.up_plan import (
     Part,
     Stage,
     parts,
-    shard_settings,
 )
 from mainstay.processes.world import GANG, specs
 from mainstay.providers.kit.backend import Slot
@@ -134,10 +133,10 @@ def test_every_process_that_speaks_has_a_certificate() -> None:
     assert {f"cluster-{name}" for name in CLUSTERS} <= made
 
 
-def test_the_file_of_a_shard_says_which_zones_are_its_own() -> None:
-    told = tomllib.loads(shard_settings(STAGE, "shard-b"))["shard"]
+def test_a_shard_is_told_which_zones_are_its_own() -> None:
+    words = by_name()["shard-b"].words
 
-    assert told["domains"] == ["topology.kubernetes.io/zone=use1-az6"]
+    assert after(words, "--domain") == ["topology.kubernetes.io/zone=use1-az6"]
 
 
 def test_a_world_has_as_many_machines_as_it_is_told() -> None:

@@ -1,6 +1,7 @@
 """Processes that we start: they have a home of their own, and none of them outlives us."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +39,19 @@ def test_none_of_our_own_settings_reach_a_child(
         child = children.command("config", ["config", "show"])
 
         assert child.process.wait(30) == 0, child.tail()
+
+
+def test_settings_that_a_child_is_told_of_reach_it_and_its_home_stays_its_own(
+    tmp_path: Path,
+) -> None:
+    told = {"MAINSTAY_UP_FLEET": "70", "MAINSTAY_HOME": "/nowhere"}
+
+    with Children(tmp_path, told) as children:
+        child = children.command("config", ["config", "show"])
+
+        assert child.process.wait(30) == 0, child.tail()
+        assert re.search(r"up\.fleet +70 +environment", child.log.read_text())
+        assert child.home == tmp_path
 
 
 def test_every_child_has_ended_when_the_block_is_left_by_an_error(tmp_path: Path) -> None:
