@@ -139,11 +139,12 @@ def watch(
     server: ServerOption = None,
 ) -> int:
     """Print what happens to it as it happens, until it is active or ended."""
-    client = _client(server)
-    seen = 0
-    events = client.events("/notices/stream", allocation_id=allocation)
+    from mainstay.cli.waiting import Outage
+
+    seen, outage = 0, Outage()
+    events = outage.followed(lambda: _client(server), "/notices/stream", allocation_id=allocation)
     while True:
-        found = client.get(f"/allocations/{allocation}/timeline")
+        found = outage.through(lambda: _client(server).get(f"/allocations/{allocation}/timeline"))
         for moment in found["moments"][seen:]:
             _say(f"{moment['at']}  {moment['what']:<22}{moment['detail']}".rstrip())
         seen = len(found["moments"])

@@ -60,21 +60,19 @@ class Client:
         return self._asked("DELETE", path + _query(query), None, str(uuid.uuid4()))
 
     def events(self, path: str, *, after: int = 0, **query: object) -> Iterator[dict[str, Any]]:
-        """Notices as they come, empty when there was none for a while; goes on where it broke off.
+        """Notices behind a position as they come, empty when there was none for a while.
 
-        It ends when the reader has seen enough.
+        It ends where the stream does, or breaks off.
         """
-        while True:
-            request = self._request("GET", path + _query(query))
-            request.add_header("Last-Event-ID", str(after))
-            with suppress(TimeoutError, HTTPException), self._opened(request, SILENCE_S) as stream:
-                for line in stream:
-                    if line.startswith(b"data: "):
-                        event: dict[str, Any] = json.loads(line[6:])
-                        after = event["position"]
-                        yield event
-                    elif line.startswith(b":"):
-                        yield {}
+        request = self._request("GET", path + _query(query))
+        request.add_header("Last-Event-ID", str(after))
+        with suppress(OSError, HTTPException), self._opened(request, SILENCE_S) as stream:
+            for line in stream:
+                if line.startswith(b"data: ") and line.endswith(b"\n"):
+                    event: dict[str, Any] = json.loads(line[6:])
+                    yield event
+                elif line.startswith(b":"):
+                    yield {}
 
     def _asked(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, key: str = ""
@@ -86,7 +84,10 @@ class Client:
             request.add_header("Content-Type", "application/json")
             request.data = json.dumps(body).encode()
         with self._opened(request, self._patience_s) as answer:
-            return json.load(answer)
+            try:
+                return json.loads(answer.read())
+            except (OSError, HTTPException) as error:
+                raise Unavailable(no_answer(self._server, error)) from error
 
     def _request(self, method: str, path: str) -> urllib.request.Request:
         try:

@@ -207,6 +207,27 @@ class TestCommands:
 
         assert watching.wait(timeout=PATIENCE_S) == 0
 
+    def test_a_watched_allocation_goes_on_over_an_outage_and_tells_nothing_twice(
+        self, site: Site
+    ) -> None:
+        """The API is killed with kill -9 while somebody listens to its stream."""
+        with site.runs("api", "--all"):
+            made = created(site.client("tenant"))
+            watching, log = site.started("alloc", "watch", made, "--until", "released")
+            reached(site.client("tenant"), made, "active")
+            _until(lambda: "active" in log.read_text(), log)
+        _until(lambda: "is `mainstay api` running?" in log.read_text(), log)
+        with site.runs("api", "--all"):
+            site.client("tenant").post(f"/allocations/{made}/release")
+            assert watching.wait(timeout=PATIENCE_S) == 0, log.read_text()
+            told = json.loads(site.says("alloc", "timeline", made, "-o", "json").stdout)
+
+        said = log.read_text().splitlines()
+        complaint, *more = [line for line in said if line.startswith("mainstay: ")]
+        assert (complaint.endswith(": it is asked again for 10 minutes"), more) == (True, [])
+        said.remove(complaint)
+        assert [line.split("  ")[0] for line in said] == [each["at"] for each in told]
+
     def test_the_same_nouns_list_the_same_and_what_is_made_can_be_data(self, site: Site) -> None:
         words = ("alloc", "create", "--sku", "h200-sxm-slice", "--region", "region-1")
         with site.runs("api"):
