@@ -299,6 +299,27 @@ class TestSeveralShards:
             ("s-1", "cloud"), ("s-1", "metal"), ("s-2", "cloud"), ("s-2", "metal"),
         ]  # fmt: skip
 
+    def test_money_of_all_of_them_is_the_sum_of_each(self, two: Path, capsys: Captured) -> None:
+        *rows, fleet = document("money --by class -o json", capsys)
+
+        assert (fleet["shard"], fleet["name"]) == ("(all)", "(all)")
+        wholes = [row for row in rows if row["name"] == "(all)"]
+        assert [row["shard"] for row in wholes] == ["s-1", "s-2"]
+        for amount in fleet.keys() - {"shard", "name"}:
+            assert fleet[amount] == sum(row[amount] for row in wholes), amount
+        assert fleet["spent"] > max(row["spent"] for row in wholes)
+
+        _, out, _ = said("money", capsys)
+        assert out.splitlines()[-1].split()[:2] == ["(all)", "(all)"]
+        assert {row["shard"] for row in document("money --shard s-2 -o json", capsys)} == {"s-2"}
+
+    def test_no_money_of_all_is_told_while_one_is_down(self, two: Path, capsys: Captured) -> None:
+        up = json.loads((two / "run" / "shard-s-1.json").read_text())["addresses"]["grpc"]
+        code, out, _ = said(f"money --server {up},127.0.0.1:1 -o json", capsys)
+
+        assert code == exits.NOT_REACHABLE
+        assert {row["shard"] for row in json.loads(out)} == {"s-1"}
+
     def test_one_of_them_may_be_meant(self, two: Path, capsys: Captured) -> None:
         found = document("get clusters --shard s-2 -o json", capsys)
 

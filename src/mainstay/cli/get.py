@@ -218,12 +218,17 @@ def money(**given: Any) -> int:
 
 
 def show_money(found: "Sequence[Server]", query: m.MoneyQuery, printer: Printer) -> int:
-    """Parts, then the whole; what is to be known about it goes to stderr."""
+    """Parts, then the whole, of each shard and, if all of several answer, of all together; what is
+    to be known about it goes to stderr.
+    """
     answers = servers.ask(found, lambda shard: shard.money(query))
     for answer in answers.given:
         told = answer.value
         rows = (*told.rows, dataclasses.replace(told.total, name=columns.WHOLE))
         _write(printer, told.stamp, rows)
+    if len(found) > 1 and not answers.missing:
+        fleet = m.added((answer.value.total for answer in answers.given), columns.WHOLE)
+        printer.write([columns.Of(columns.WHOLE, fleet)])
     printer.close()
     for answer in answers.given:
         for remark in columns.money_remarks(answer.value):

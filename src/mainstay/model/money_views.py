@@ -3,14 +3,23 @@
 Field names are those of proto/mainstay/v1/shard.proto, as in mainstay.model.views.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from mainstay.model.views import MoneyRow, Stamp
 
 NOBODY: Final = "(nobody)"
 """What the part by cluster is called that serves none."""
+
+
+def added(rows: Iterable[MoneyRow], name: str = "") -> MoneyRow:
+    """All of them in one, to the billionth."""
+    rows = list(rows)
+    amounts = (each.name for each in fields(MoneyRow) if each.name != "name")
+    return MoneyRow(
+        name=name, **{what: sum(getattr(row, what) for row in rows) for what in amounts}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ in the same two ways. What is wasted is nobody's: a machine that a project is on
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from mainstay.model.money_views import MoneyRows
+from mainstay.model.money_views import MoneyRows, added
 from mainstay.model.profile import CapacityType
 from mainstay.model.views import MachineRow, MoneyRow
 
@@ -112,13 +112,8 @@ def facts_of(
     paid: Sequence[Paid], nodes: Sequence[Said], allocations: Sequence[Said], now_s: float
 ) -> TenantFacts:
     """What all of them said, together."""
-    sums = {
-        each.name: sum(getattr(one.spending, each.name) for one in paid)
-        for each in fields(MoneyRow)
-        if each.name != "name"
-    }
     return TenantFacts(
-        spending=MoneyRow(name="", **sums),
+        spending=added(one.spending for one in paid),
         costs={machine: cost for one in paid for machine, cost in one.costs.items()},
         nodes=nodes,
         allocations=allocations,
