@@ -18,13 +18,8 @@ cat up.log
 """What `make up` does once all is installed, which is another test's."""
 
 
-RELEASE = "sleep 2\nmainstay alloc release "
-"""Nobody types it within a second of reading that it is active; less than that costs nothing."""
-
-
 def as_a_person(script: str) -> str:
-    script = re.sub(r"^make up\n", UP, script, flags=re.MULTILINE)
-    return re.sub(r"^mainstay alloc release ", RELEASE, script, flags=re.MULTILINE)
+    return re.sub(r"^make up\n", UP, script, flags=re.MULTILINE)
 
 
 def test_five_minutes_lead_from_a_node_to_a_reason_a_what_if_an_allocation_and_its_bill() -> None:
