@@ -1,5 +1,7 @@
 """Shell completion, in a real shell: a verb, an option, the value of an option."""
 
+import os
+import pty
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import outside
 from live_shard import plain_need, started
 from mainstay.cli import completion
 from mainstay.cli.known import known
+from running import read_until
 
 STARTS: Final = (
     "import sys\n"
@@ -27,6 +30,7 @@ _mainstay_completion
 printf '%s\\n' "${COMPREPLY[@]}"
 complete -p mainstay
 """
+ZSH_BEGINS: Final = 'eval "$(mainstay completion zsh)"'
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,54 @@ def test_bash_completes_verbs_options_and_their_values(
     folder: Path, words: tuple[str, ...], found: list[str]
 ) -> None:
     assert completed(folder, *words) == found
+
+
+@pytest.fixture
+def zsh(folder: Path, tmp_path: Path) -> Iterator["Zsh"]:
+    """At a terminal, in a folder with one file."""
+    (tmp_path / "only-file.toml").touch()
+    shell = Zsh(folder, tmp_path)
+    yield shell
+    shell.close()
+
+
+class Zsh:
+    """One that a person types in."""
+
+    def __init__(self, folder: Path, here: Path) -> None:
+        self._terminal, its = pty.openpty()
+        environment = outside.environment(
+            PATH=f"{folder}:/usr/bin:/bin", TERM="dumb", COLUMNS="200",
+            HOME=str(here), ZDOTDIR=str(here), MAINSTAY_HOME=str(here), XDG_CONFIG_HOME=str(here),
+        )  # fmt: skip
+        self._process = subprocess.Popen(
+            ["zsh", "-f", "-i"], env=environment, cwd=here,
+            stdin=its, stdout=its, stderr=its, start_new_session=True,
+        )  # fmt: skip
+        os.close(its)
+        self._types(f'autoload -U compinit; compinit -u; {ZSH_BEGINS}; print be""gun\n')
+        read_until(self._terminal, lambda seen: b"begun" in seen)
+
+    def completes(self, typed: str, to: str) -> None:
+        """A Tab behind what is typed makes this of it."""
+        self._types(f"{typed}\t")
+        read_until(self._terminal, lambda seen: to.encode() in seen)
+        self._types("\x15")  # and away with it
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._terminal)
+
+    def _types(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+
+@pytest.mark.needs("zsh")
+def test_zsh_completes_our_words_and_files_where_we_have_none(zsh: "Zsh") -> None:
+    zsh.completes("mainstay expl", "mainstay explain ")
+    zsh.completes("mainstay get actions --disposition sh", "--disposition shadowed ")
+    zsh.completes("mainstay up --config ", "--config only-file.toml ")
 
 
 def test_every_command_is_offered_first(folder: Path) -> None:

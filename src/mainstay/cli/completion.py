@@ -30,7 +30,7 @@ ZSH: Final = """\
 #compdef mainstay
 _mainstay() {
     local -a found
-    found=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    found=(${(f)"$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
     compadd -- $found || _files
 }
 compdef _mainstay mainstay
