@@ -167,6 +167,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
         width = max(len(test) for test, _ in rows)
         for test, reason in rows:
             terminalreporter.line(f"{test:<{width}}  {reason}")
+    measured = [
+        (report.nodeid, value)
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == "measured"
+    ]
+    if measured:
+        terminalreporter.section("measured, on a busy machine")
+        for test, value in sorted(measured):
+            terminalreporter.line(f"{_below(test)}  {value}")
     reports = (report for group in terminalreporter.stats.values() for report in group)
     terminalreporter.section("seconds per folder")
     for folder, seconds in _seconds_per_folder(reports):
