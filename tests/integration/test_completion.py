@@ -81,6 +81,29 @@ def test_bash_completes_verbs_options_and_their_values(
     assert completed(folder, *words) == found
 
 
+NAME_THAT_IS_A_COMMAND: Final = "$(touch${IFS}touched)"
+
+
+def test_bash_runs_nothing_that_a_name_says(tmp_path: Path) -> None:
+    program = tmp_path / "mainstay"
+    said = completion.SCRIPTS[completion.Shell.BASH]
+    (tmp_path / "script").write_text(said, encoding="utf-8")
+    lines = ("#!/bin/sh", "case $2 in bash) cat script;; words) cat words;; esac")
+    program.write_text("\n".join(lines), encoding="utf-8")
+    program.chmod(0o755)
+    (tmp_path / "words").write_text(f"{NAME_THAT_IS_A_COMMAND}\na b\n", encoding="utf-8")
+    typed = COMPLETES + 'eval echo "${COMPREPLY[0]}"'
+    ended = subprocess.run(
+        ["bash", "--norc", "-c", typed, "bash", "mainstay", ""],
+        env=outside.environment(PATH=f"{tmp_path}:/usr/bin:/bin"), cwd=tmp_path,
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+
+    assert not (tmp_path / "touched").exists()
+    assert ended.stdout.splitlines()[1] == r"a\ b"
+    assert ended.stdout.splitlines()[-1] == NAME_THAT_IS_A_COMMAND, "typed, it is the name"
+
+
 @pytest.fixture
 def zsh(folder: Path, tmp_path: Path) -> Iterator["Zsh"]:
     """At a terminal, in a folder with one file."""

@@ -17,11 +17,15 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 FIRST: Final = ("--help", "--version")
 
+# Names are chosen by clusters and providers: `compgen -W` would run what is in them.
 BASH: Final = """\
 _mainstay_completion() {
-    local IFS=$'\\n' current="${COMP_WORDS[COMP_CWORD]}"
-    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" completion words -- \\
-        "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "$current"))
+    local word
+    COMPREPLY=()
+    while IFS= read -r word; do
+        printf -v word %q "$word"
+        COMPREPLY+=("$word")
+    done < <("${COMP_WORDS[0]}" completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o default -F _mainstay_completion mainstay
 """
@@ -83,7 +87,8 @@ def fish() -> None:
 def words(typed: Annotated[list[str] | None, typer.Argument()] = None) -> None:
     """What could stand where the last word is, one a line."""
     for word in candidates(typed or [""]):
-        sys.stdout.write(word + "\n")
+        if word.isprintable():
+            sys.stdout.write(word + "\n")
 
 
 def candidates(typed: Sequence[str]) -> list[str]:
