@@ -86,6 +86,19 @@ class TestProvision:
 
         in_time(scenario)
 
+    def test_a_cluster_that_is_left_alone_is_not_asked_and_the_machine_rests(self) -> None:
+        """However many slots become machines: the rails say when it is asked again."""
+
+        async def scenario() -> None:
+            world = hands(a_link(State.SPECULATIVE))
+            world.tools.backoff.failed(WEB)
+            await carried_out(world, PROVISION)
+            assert world.machine().state is State.IDLE
+            assert world.journal.outcomes() == [Outcome.SUCCESS]
+            assert world.clusters.asked == []
+
+        in_time(scenario)
+
     def test_one_that_is_still_being_made_stays_creating(self) -> None:
         async def scenario() -> None:
             world = await carried_out(hands(a_link(State.SPECULATIVE, slow=True)), PROVISION)

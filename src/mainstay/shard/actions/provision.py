@@ -35,4 +35,6 @@ async def provision(order: Order, tools: Tools, *, until_s: float) -> Ending:
     ending = settled(hand, tools, Call.CREATE, ack.machine)
     if ending.outcome is not Outcome.SUCCESS or tools.stance(order) is not Stance.ACT:
         return ending
+    if tools.backoff.is_backed_off(need.cluster, tools.clock.elapsed_s()):
+        return ending  # it rests Idle, and the rails say when its cluster is asked again
     return await bootstrap(order, tools, until_s=until_s)
