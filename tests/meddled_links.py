@@ -51,6 +51,9 @@ class MeddledLink(HangingLink):
     refuses: Callable[[Mutation], MainstayError | None] = lambda _: None
     """Why a call does not even get there."""
 
+    hangs_on: Callable[[Mutation], bool] = lambda _: False
+    """Which calls get there and are never answered."""
+
     reports: Callable[[Machine], Machine | None] | None = None
     """A record as it is reported instead; None: it is left out."""
 
@@ -97,6 +100,8 @@ class MeddledLink(HangingLink):
     @override
     async def _send(self, call: Callable[[RequestT], Awaitable[Ack]], request: RequestT) -> Ack:
         self.tried.append(Tried(LoopClock().elapsed_s(), request))
+        if self.hangs_on(request):
+            await asyncio.sleep(1e9)
         error = self.refuses(request)
         if error is not None:
             raise error

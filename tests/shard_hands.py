@@ -40,6 +40,7 @@ from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
 from mainstay.shard.hands.tools import Tools
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Disposed, Order
@@ -288,6 +289,7 @@ def hands(*links: FakeLink, call_timeout_s: float = 10.0, epoch: int = 7) -> Han
         for machine in link.known:
             inventory.add(machine, now=0.0, source=link.name)
     ledger, failures, acting = Ledger(clock), FakeFailures(), Acting()
+    unanswered = Unanswered(clock, journal)
     configured: list[MachineId] = []
     fences = FenceCounter("shard-a", epoch)
 
@@ -300,6 +302,7 @@ def hands(*links: FakeLink, call_timeout_s: float = 10.0, epoch: int = 7) -> Han
             journal=journal,
             clock=clock,
             random=Random(1),
+            unanswered=unanswered,
             options=CallOptions(timeout_s=call_timeout_s),
         )
 
@@ -314,6 +317,7 @@ def hands(*links: FakeLink, call_timeout_s: float = 10.0, epoch: int = 7) -> Han
         clock=clock,
         backoff=BackOff(clock),
         acting=acting,
+        unanswered=unanswered,
         configured=lambda machine: configured.append(machine.id),
     )
     return Hands(

@@ -35,6 +35,7 @@ from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.calling import Caller, FenceCounter
 from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.hands.tools import Tools
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.lists.feeds import Feed
 from mainstay.shard.moves import Moves
@@ -174,6 +175,7 @@ def _built(sim: Sim, epoch: int) -> Working:
     clusters, journal, failures, acting = FakeClusters(), FakeJournal(), FakeFailures(), Acting()
     ledger = Ledger(clock)
     moves = Moves(inventory, ledger, clusters, clock)
+    unanswered = Unanswered(clock, journal)
     configured: list[MachineId] = []
     caller = Caller(
         source=SOURCE,
@@ -183,6 +185,7 @@ def _built(sim: Sim, epoch: int) -> Working:
         journal=journal,
         clock=clock,
         random=Random(1),
+        unanswered=unanswered,
     )
     tools = Tools(
         inventory=inventory,
@@ -195,6 +198,7 @@ def _built(sim: Sim, epoch: int) -> Working:
         clock=clock,
         backoff=BackOff(clock),
         acting=acting,
+        unanswered=unanswered,
         configured=lambda machine: configured.append(machine.id),
     )
     books = Books(

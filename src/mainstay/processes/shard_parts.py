@@ -41,6 +41,7 @@ from mainstay.shard.hands.breaker import Breakers
 from mainstay.shard.hands.calling import Caller, FenceCounter
 from mainstay.shard.hands.overdue import Overdue
 from mainstay.shard.hands.tools import Tools
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.latency import Latency, StepTimes
 from mainstay.shard.ledger import Ledger
@@ -201,6 +202,7 @@ class _Assembly:
             acting=self._acting,
             backoff=self._backoff,
             breakers=self._breakers,
+            unanswered=tools.unanswered,
             overdue=Overdue(tools, sources, overdue_options(config)),
             executor=executor,
             publish=self._sessions.publish,
@@ -237,6 +239,7 @@ class _Assembly:
             steps=self._steps,
             backoff=self._backoff,
             breakers=self._breakers,
+            unanswered=tools.unanswered,
             cycle_s=config.cycle_interval_s,
             stance=fixed(config).shard,
         )
@@ -276,6 +279,8 @@ class _Assembly:
     def _tools(self, reconciler: Reconciler) -> Tools:
         config, around = self._config, self._around
         fences = FenceCounter(config.shard_id, around.data.epoch)
+        listed_at_s = reconciler.heard.answered_at_s
+        unanswered = Unanswered(around.clock, around.journal, listed_at_s, on_change=self._wake)
         callers = {
             name: Caller(
                 source=name,
@@ -285,6 +290,7 @@ class _Assembly:
                 journal=around.journal,
                 clock=around.clock,
                 random=around.random,
+                unanswered=unanswered,
                 options=call_options(config),
             )
             for name, link in around.links.items()
@@ -300,6 +306,7 @@ class _Assembly:
             clock=around.clock,
             backoff=self._backoff,
             acting=self._acting,
+            unanswered=unanswered,
             configured=self._configured,
             sold_out=self._breakers.sold_out,
             stance=lambda order: stance_of(order, self._controls.restrictions()),
@@ -367,7 +374,7 @@ class _Assembly:
                     epoch=data.epoch,
                     queue_depth=parts.executor.depth,
                     in_flight=parts.executor.in_flight,
-                    providers=parts.reconciler.heard.facts(),
+                    providers=parts.unanswered.marked(parts.reconciler.heard.facts()),
                 )
             )
             self._around.journal.observe()

@@ -24,6 +24,9 @@ LEAST_CALL_S: Final = 1.0
 LEAST_SHARE: Final = 0.1
 """No call that can still be left out begins with less of its deadline than either."""
 
+TELLING_SHARE: Final = 0.5
+"""A call that had so much of its action's deadline says something of its provider."""
+
 
 def policy_of(config: ShardConfig) -> Policy:
     """The engine's knobs."""
@@ -97,6 +100,7 @@ def call_options(config: ShardConfig) -> CallOptions:
     return CallOptions(
         timeout_s=config.call_timeout_s,
         least_s=min(LEAST_CALL_S, LEAST_SHARE * config.action_deadline_s),
+        telling_s=min(config.call_timeout_s, TELLING_SHARE * config.action_deadline_s),
     )
 
 

@@ -51,7 +51,8 @@ def inputs(parts: Parts, carried: Carried, *, number: int, policy: Policy) -> In
     parts.executor.look()
     parts.breakers.look(snapshot)
     parts.overdue.look(snapshot, elapsed_s, silent=parts.reconciler.heard.unreachable)
-    silent = parts.reconciler.heard.unreachable | parts.acting.providers.keys()
+    silent = parts.reconciler.heard.unreachable | parts.unanswered.barred()
+    silent |= parts.acting.providers.keys()
     return Inputs(
         cycle=number,
         snapshot=snapshot,

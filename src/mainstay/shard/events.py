@@ -28,6 +28,7 @@ class Event(StrEnum):
     LIST_HELD = "list_held"
     PROVIDER_LOST = "provider_lost"
     PROVIDER_BACK = "provider_back"
+    PROVIDER_BARRED = "provider_barred"
     PROVIDER_NOT_AWAITED = "provider_not_awaited"
     LISTED_NOT_SAVED = "listed_not_saved"
     MACHINE_REFUSED = "machine_refused"
@@ -114,6 +115,13 @@ EVENTS: Final[Mapping[Event, EventRule]] = MappingProxyType(
         ),
         Event.PROVIDER_BACK: EventRule(
             L.INFO, "providers_back", "Times a provider answered again.", "provider", audited=True
+        ),
+        Event.PROVIDER_BARRED: EventRule(
+            L.ERROR,
+            "providers_barred",
+            "Times a provider left calls unanswered, so that nothing was begun through it.",
+            "provider",
+            audited=True,
         ),
         Event.PROVIDER_NOT_AWAITED: EventRule(
             L.ERROR,

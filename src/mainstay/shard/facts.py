@@ -15,7 +15,9 @@ class Health(StrEnum):
 
     ANSWERING = "answering"
     LOST = "lost"
-    """Its last list failed: its machines stay as they are, and nothing is bought through it."""
+    """Its last list failed, or it answers no calls: its machines stay as they are, and nothing is
+    bought through it.
+    """
 
     FENCED = "fenced"
     """It refuses us: nothing is done through it."""

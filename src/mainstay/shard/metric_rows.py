@@ -118,7 +118,7 @@ OWN: Final = (
     MetricRow("action_outcomes", C, "How executed actions ended.", ("kind", "outcome")),
     MetricRow("queue_depth", G, "Actions that wait for their turn.", ("provider",)),
     MetricRow("actions_in_flight", G, "Actions that are being carried out.", ("provider",)),
-    MetricRow("provider_answering", G, "1: its last list was taken in.", ("provider",)),
+    MetricRow("provider_answering", G, "1: it answers lists and calls.", ("provider",)),
     MetricRow("provider_machines", G, "Machines that a provider reports.", ("provider",)),
     MetricRow("sessions_active", G, "Clusters that are connected."),
     MetricRow("rollups_quarantined", G, "Clusters whose last roll-up is held."),

@@ -18,6 +18,7 @@ from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.breaker import Breakers
 from mainstay.shard.hands.overdue import Overdue
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.lists.awaited import Awaited
 from mainstay.shard.ports import Journal
 from mainstay.shard.reconcile import Reconciler
@@ -43,6 +44,7 @@ class Parts:
     acting: Acting
     backoff: BackOff
     breakers: Breakers
+    unanswered: Unanswered
     overdue: Overdue
     executor: Executor
     publish: Callable[[tuple[Hint, ...]], None]

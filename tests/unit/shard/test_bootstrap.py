@@ -14,7 +14,7 @@ from mainstay.model.assignment import NO_ASSIGNMENT
 from mainstay.model.calls import BLOB_BYTES_MAX, Call, ConfigureRequest
 from mainstay.model.commitment import full_commitment
 from mainstay.model.errors import Rejected, Unavailable, UnknownMachine
-from mainstay.model.ids import ClusterId
+from mainstay.model.ids import ClusterId, MachineId
 from mainstay.model.machine import Machine
 from mainstay.model.metadata import decode
 from mainstay.model.need import Operator, Requirement
@@ -280,6 +280,23 @@ class TestBeforeTheProviderIsAsked:
             await asyncio.sleep(1)
             await carried_out(world, BOOTSTRAP)
             assert world.tools.backoff.backed_off(0.5) == frozenset()
+
+        in_time(scenario)
+
+    def test_a_provider_that_has_fallen_silent_meanwhile_is_not_asked(self) -> None:
+        """Its machine is given back, which before Configure costs nothing."""
+
+        async def scenario() -> None:
+            world = hands(a_link(State.IDLE))
+            world.clusters.answers.append(20.0)
+            request = ConfigureRequest(MachineId("m-9"), WEB, b"join")
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(carried_out(world, BOOTSTRAP))
+                await asyncio.sleep(10)
+                world.tools.unanswered.gave_up(world.link.name, request, 0.0, "no answer")
+            assert world.machine().state is State.IDLE
+            assert world.journal.outcomes() == [Outcome.ROLLED_BACK]
+            assert world.link.calls == []
 
         in_time(scenario)
 

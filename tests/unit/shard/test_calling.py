@@ -27,6 +27,7 @@ from mainstay.model.state import State
 from mainstay.shard.events import Event
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.calling import Caller, CallOptions, FenceCounter
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.outcomes import Outcome
 from shard_hands import (
     FakeJournal,
@@ -67,6 +68,7 @@ class Line:
             journal=self.journal,
             clock=LoopClock(),
             random=random or Steady(),
+            unanswered=Unanswered(LoopClock(), self.journal),
             options=CallOptions(timeout_s=10.0),
         )
 

@@ -111,6 +111,8 @@ def stopped(order: Order, tools: Tools, until_s: float) -> Ending | None:
     if tools.stance(order) is not Stance.ACT:
         held = Unavailable("held back before its provider was asked")
         return given_back(in_hand(order), tools, held)
+    if why := tools.unanswered.why_not(order.source):
+        return given_back(in_hand(order), tools, Unavailable(f"not asked: {why}"))
     if not tools.callers[order.source].has_time(until_s):
         late = Unavailable("late: its deadline came before its provider could be asked")
         return given_back(in_hand(order), tools, late)

@@ -24,6 +24,7 @@ from mainstay.shard.facts import Health, ProviderFacts, Published, SessionFacts
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.breaker import Breakers
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.journal import ShardJournal
 from mainstay.shard.latency import Kind, Step, StepTimes, with_done
 from mainstay.shard.ledger import Ledger
@@ -66,6 +67,7 @@ class LiveShard:
     steps: StepTimes
     backoff: BackOff
     breakers: Breakers
+    unanswered: Unanswered
     cycle_s: float
     """From one tick to the next."""
 
@@ -97,7 +99,7 @@ class LiveShard:
             replace(each, health=Health.FENCED, why=stopped_text(each.name, stopped[each.name]))
             if each.name in stopped
             else each
-            for each in self.reconciler.heard.facts()
+            for each in self.unanswered.marked(self.reconciler.heard.facts())
         ]
 
     def controls(self) -> Sequence[Control]:

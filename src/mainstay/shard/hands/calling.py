@@ -7,6 +7,7 @@ so that one which arrives late is told from the one that replaced it.
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -28,6 +29,7 @@ from mainstay.providers.kit.retry import Backoff, until_available
 from mainstay.runtime.clock import Clock
 from mainstay.shard.events import Event
 from mainstay.shard.hands.acting import Acting
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.ports import Journal, Link
 
 RequestT = TypeVar("RequestT", bound=Mutation)
@@ -65,6 +67,9 @@ class CallOptions:
     least_s: float = 1.0
     """With less left than this a machine that can still be given back is given back."""
 
+    telling_s: float = 10.0
+    """A call that had less time than this and was not answered says nothing of its provider."""
+
     backoff: Backoff = dataclasses.field(
         default_factory=lambda: Backoff(first_s=0.2, longest_s=5.0)
     )
@@ -82,6 +87,7 @@ class Caller:
     journal: Journal
     clock: Clock
     random: Random
+    unanswered: Unanswered
     options: CallOptions = dataclasses.field(default_factory=CallOptions)
     may: Callable[[], bool] = lambda: True
     """Whether a control lets an attempt go out at this moment."""
@@ -104,7 +110,9 @@ class Caller:
 
     async def get(self, machine: MachineId) -> Machine:
         """One machine, asked for once."""
-        return await self._timed(self.link.get(GetRequest(machine)), self.options.timeout_s)
+        found = await self._timed(self.link.get(GetRequest(machine)), self.options.timeout_s)
+        self.unanswered.answered(self.source)
+        return found
 
     def has_time(self, until_s: float) -> bool:
         """Whether a call that begins now can be answered by then."""
@@ -126,7 +134,26 @@ class Caller:
                 self._stop(request.machine, error)
                 raise
 
-        return await until_available(attempt, self._pauses(until_s), lambda _: None)
+        with self._watched(request, until_s):
+            return await until_available(attempt, self._pauses(until_s), lambda _: None)
+
+    @contextmanager
+    def _watched(self, request: Mutation, until_s: float) -> Iterator[None]:
+        """What becomes of the call in the block says how its provider stands."""
+        began_s, kind = self.clock.elapsed_s(), type(request)
+        try:
+            with self.unanswered.calling(self.source, kind):
+                yield
+        except Unavailable as error:
+            if until_s - began_s >= self.options.telling_s:
+                self.unanswered.gave_up(self.source, request, began_s, error.message)
+            raise
+        except HeldBack:
+            raise
+        except MainstayError:
+            self.unanswered.answered(self.source, kind)
+            raise
+        self.unanswered.answered(self.source, kind)
 
     def _pauses(self, until_s: float) -> Iterator[float]:
         """As long as the attempt after the pause still has time."""

@@ -38,6 +38,8 @@ def held_back(order: Order, tools: Tools) -> Objection | None:
     stance = tools.stance(order)
     if stance in HELD_BY:
         return Objection(*HELD_BY[stance])
+    if why := tools.unanswered.why_not(order.source):
+        return Objection(*LABELS[Rule.UNREACHABLE], why)
     return Objection(Disposition.DEFERRED, "back_off") if _backs_off(order, tools) else None
 
 

@@ -12,6 +12,7 @@ from mainstay.runtime.clock import Clock
 from mainstay.shard.hands.acting import Acting
 from mainstay.shard.hands.backoff import BackOff
 from mainstay.shard.hands.calling import Caller
+from mainstay.shard.hands.unanswered import Unanswered
 from mainstay.shard.ledger import Ledger
 from mainstay.shard.moves import Moves
 from mainstay.shard.orders import Order
@@ -42,6 +43,7 @@ class Tools:
     clock: Clock
     backoff: BackOff
     acting: Acting
+    unanswered: Unanswered
     configured: Callable[[Machine], None]
     """Told of every machine that we see reach Configured."""
 

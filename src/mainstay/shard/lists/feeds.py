@@ -108,6 +108,9 @@ class Feed:
         self.taken_asked_at_s = 0.0
         """When the list was asked for that was taken last."""
 
+        self.answered_at_s = -math.inf
+        """When its last list came."""
+
         self.back_at_s = -math.inf
         """When it last answered after it had not, or began anew."""
 
@@ -272,6 +275,7 @@ class Feed:
         if self._health is Health.LOST or begins_anew:
             self.back_at_s = self._clock.elapsed_s()
         self._health, self._failures, self._why = Health.ANSWERING, 0, ""
+        self.answered_at_s = self._clock.elapsed_s()
         if fetched.full:
             self._full_began_s, self._ticks_since_full = fetched.asked_at_s, 0
             if fetched.asked_at_s >= self._full_from_s:

@@ -1,5 +1,6 @@
 """What is known of the providers by their lists, for whoever asks."""
 
+import math
 from collections.abc import Sequence
 
 from mainstay.inventory.inventory import Inventory
@@ -47,6 +48,11 @@ class Heard:
     def unreachable(self) -> frozenset[str]:
         """Providers that do not answer."""
         return frozenset(feed.name for feed in self._feeds if feed.health is Health.LOST)
+
+    def answered_at_s(self, source: str) -> float:
+        """When the last list of a provider came, by `Clock.elapsed_s`; -inf: never."""
+        came = [feed.answered_at_s for feed in self._feeds if feed.name == source]
+        return max(came, default=-math.inf)
 
     @property
     def notices(self) -> Notices:
