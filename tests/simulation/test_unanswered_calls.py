@@ -241,3 +241,16 @@ class TestAProviderThatListsAndAnswersNoCall:
                 assert whole.metric(PROVIDER, provider="east") == 1
 
         run(scenario())
+
+
+class TestTicks:
+    def test_only_the_first_waits_for_an_incremental_list_that_hangs(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with east_and_west(tmp_path) as (whole, _, east):
+                east.delta_takes_s = 1e9
+                began = len(whole.cycles)
+                await asyncio.sleep(29)
+                late = [round(when % 10, 3) for when, _ in whole.cycles[began:]]
+                assert late == [1.0, 0.0, 0.0]
+
+        run(scenario())

@@ -101,7 +101,8 @@ class Reconciler:
                 for feed in self._feeds:
                     await feed.settled()
         except TimeoutError:
-            pass
+            for feed in self._feeds if patience_s else ():
+                feed.late()
         finally:
             self._patience = None
 

@@ -83,6 +83,23 @@ class TestLooking:
 
         play(scenario, link_of("m-1"))
 
+    def test_whoever_was_waited_for_in_vain_is_waited_for_again_when_it_has_answered(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+
+            async def waited_s() -> float:
+                began_s = w.clock.elapsed_s()
+                await w.look(patience_s=0.25)
+                return w.clock.elapsed_s() - began_s
+
+            w.links["metal"].delay_s = 3.0
+            assert [await waited_s() for _ in range(3)] == [0.25, 0.0, 0.0]
+            await asyncio.sleep(10)
+            w.links["metal"].delay_s = 0.125
+            assert [await waited_s() for _ in range(3)] == [0.125, 0.125, 0.125]
+
+        play(scenario, link_of("m-1"))
+
     def test_any_number_may_hurry_a_look_at_the_same_moment(self) -> None:
         """Those who come when its patience is already at an end, too."""
 

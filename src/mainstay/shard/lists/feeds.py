@@ -119,6 +119,7 @@ class Feed:
         self._why = ""
         self._retry_at_s = 0.0
 
+        self._is_late = False
         self._work = asyncio.Event()
         self._hurry = asyncio.Event()
         self._first = asyncio.Event()
@@ -217,6 +218,10 @@ class Feed:
         while self._is_quick():
             await self._changed.wait()
 
+    def late(self) -> None:
+        """Nobody waits any longer for what was asked for, nor again before it has answered."""
+        self._is_late = self._is_quick()
+
     async def run(self) -> None:
         """Fetch what is asked for, for ever."""
         async with asyncio.TaskGroup() as tasks:
@@ -261,6 +266,7 @@ class Feed:
             self._arrive(Fetched(listed, asked_at_s, listed.full))
         finally:
             self._asked_at_s = None
+            self._is_late = False
             self._tell()
 
     def _arrive(self, fetched: Fetched) -> None:
@@ -341,7 +347,7 @@ class Feed:
         return self._ticks_since_full >= every
 
     def _is_quick(self) -> bool:
-        if self._health is Health.LOST or self._arrived is not None:
+        if self._health is Health.LOST or self._is_late or self._arrived is not None:
             return False
         if self._asked_at_s is not None:
             return not self._in_full
