@@ -162,11 +162,8 @@ class _Assembly:
         self._awaited = Awaited(
             self._ever_listed, wait_s=config.first_list_wait_s, clock=clock, journal=journal
         )
-        self._holdings = Holdings(
-            configured(
-                around.data.owned.value, config.first_domains, keeps=bool(config.coordinators)
-            )
-        )
+        owned = configured(data.owned.value, config.first_domains, keeps=bool(config.coordinators))
+        self._holdings = Holdings(owned)
         self._controls = Controls(clock, journal, data.controls, fixed(config), aside=around.aside)
         self._shard: Shard | None = None
         self._steps = StepTimes()
