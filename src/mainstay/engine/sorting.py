@@ -52,7 +52,7 @@ def counted(first: NDArray[np.int64], second: NDArray[np.int64]) -> Iterator[tup
     rights = np.unique(second)
     least = first.min(initial=0)
     packed = (first - least) * len(rights) + np.searchsorted(rights, second)
-    counts = np.bincount(packed)
-    for code in np.flatnonzero(counts).tolist():
+    codes, counts = np.unique(packed, return_counts=True)  # not by code: there may be 10^10 of them
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
         left, right = divmod(code, len(rights))
-        yield left + int(least), int(rights[right]), int(counts[code])
+        yield left + int(least), int(rights[right]), count

@@ -1,17 +1,20 @@
 """Steps that a provider accepted and never finished: a deadline, one Get, then Failed."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from builders import a_machine, a_need, an_assignment
+from mainstay.engine.lookup import rows_of
 from mainstay.model.action import ActionKind
 from mainstay.model.assignment import NO_ASSIGNMENT
 from mainstay.model.calls import Call
 from mainstay.model.commitment import commitment, full_commitment
 from mainstay.model.errors import Unavailable, UnknownMachine
+from mainstay.model.ids import MachineId
 from mainstay.model.profile import HostRef
 from mainstay.model.state import TRANSITIONAL, State
 from mainstay.shard.events import Event
@@ -255,6 +258,28 @@ class TestDeadline:
 
             await watched(world, 1010 + 1790, at=again)
             assert world.machine().state is State.CREATING
+
+        in_time(scenario)
+
+    def test_two_that_come_back_in_each_others_place_count_both(self) -> None:
+        async def scenario() -> None:
+            world = hands(a_stuck(State.CREATING))
+            inventory, ours = world.tools.inventory, world.machine()
+            other = dataclasses.replace(ours, id=MachineId("m-2"))
+            inventory.add(other, now=0.0, source="metal")
+
+            def again(now_s: float) -> None:
+                if now_s == 1000:
+                    before = rows_of(inventory.snapshot(), [M, other.id])
+                    for machine in (M, other.id):
+                        inventory.remove(machine)
+                    for machine in (ours, other):
+                        inventory.add(machine, now=0.0, source="metal")
+                    after = rows_of(inventory.snapshot(), [other.id, M])
+                    assert before.tolist() == after.tolist(), "or this proves nothing"
+
+            await watched(world, 1000 + 2000, at=again)
+            assert set(world.link.gets) == {M, other.id}
 
         in_time(scenario)
 

@@ -74,10 +74,10 @@ class LiveShard:
     stance: Stance
     """How far the configuration lets it go."""
 
-    _told_money: list[tuple[Published | None, MoneyFacts]] = field(
+    _told_money: list[tuple[int, MoneyFacts]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
-    """The last of it, with the plan it was told beside."""
+    """The last of it, with the cycle it was told after: the plan itself would be kept alive."""
 
     @property
     def published(self) -> Published | None:
@@ -130,12 +130,13 @@ class LiveShard:
 
     def money(self) -> MoneyFacts:
         """What it costs and has cost, now; who asks at once is told the same."""
-        book, at_s, published = self.money_.book, self.clock.now_s(), self.published
-        for of, facts in self._told_money:
-            if of is published and 0 <= at_s - facts.at_s < AT_ONCE_S:
+        book, at_s = self.money_.book, self.clock.now_s()
+        cycle = 0 if self.published is None else self.published.cycle
+        for after, facts in self._told_money:
+            if after == cycle and 0 <= at_s - facts.at_s < AT_ONCE_S:
                 return facts
         told = facts_of(book.account, since_s=book.since_s, at_s=at_s, as_seen=self.money_.as_seen)
-        self._told_money[:] = [(published, told)]
+        self._told_money[:] = [(cycle, told)]
         return told
 
     def restraints(self) -> Restraints:

@@ -101,8 +101,7 @@ class Overdue:
             self._at.clear()
             self._since_s.clear()
         rows = snapshot.rows_in(*TRANSITIONAL) if changes is None else changes.rows
-        for row in rows.tolist():
-            self._see(snapshot, row, now_s)
+        self._see(snapshot, rows.tolist(), now_s)
         for machine in self._tools.ledger.news() - self._in_vain - self._asking:
             for way, since_s in self._since_s.items():
                 if since_s.pop(machine, None) is not None:
@@ -115,19 +114,21 @@ class Overdue:
         """The time of a provider: it stands still while the provider does not answer."""
         return now_s - self._silent_s[source]
 
-    def _see(self, snapshot: Snapshot, row: int, now_s: float) -> None:
-        state = State(snapshot.state.item(row))
-        source = snapshot.sources[snapshot.source.item(row)]
-        now = (MachineId(snapshot.ids[row]), Way(source, state)) if state in TRANSITIONAL else None
-        before = self._at.pop(row, None)
-        if now is not None:
-            self._at[row] = now
-        if now == before:
-            return
-        if before is not None:
-            self._since_s[before[1]].pop(before[0], None)
-        if now is not None:
-            self._since_s[now[1]][now[0]] = self._answered_s(source, now_s)
+    def _see(self, snapshot: Snapshot, rows: Iterable[int], now_s: float) -> None:
+        """Forget all who were in these rows before any who is there now is entered: two that come
+        back may have each other's row.
+        """
+        entered: list[tuple[MachineId, Way]] = []
+        for row in rows:
+            now, before = _on_its_way(snapshot, row), self._at.pop(row, None)
+            if now is not None:
+                self._at[row] = now
+            if before is not None and now != before:
+                self._since_s[before[1]].pop(before[0], None)
+            if now is not None and now != before:
+                entered.append(now)
+        for machine, way in entered:
+            self._since_s[way][machine] = self._answered_s(way.source, now_s)
 
     def _ask_for_late(self, now_s: float) -> None:
         for way, of_way in self._since_s.items():
@@ -210,6 +211,14 @@ class Overdue:
         """Whether a provider has had its time to say what is late, and has answered meanwhile."""
         answered_s = self._answered_s(hand.source, self._tools.clock.elapsed_s()) - since_s
         return answered_s >= self._options.deadlines_s[state] + self._options.unanswered_s
+
+
+def _on_its_way(snapshot: Snapshot, row: int) -> tuple[MachineId, Way] | None:
+    """Who is in this row, and which way; None when nobody there is on the way."""
+    state = State(snapshot.state.item(row))
+    if state not in TRANSITIONAL:
+        return None
+    return MachineId(snapshot.ids[row]), Way(snapshot.sources[snapshot.source.item(row)], state)
 
 
 def _is_there(hand: InHand, tools: Tools) -> bool:
