@@ -587,6 +587,24 @@ class TestControl:
         assert [(each["kind"], each["value"]) for each in left] == [("action_limit", 5.0)]
         assert document("get controls -o json", capsys) == []
 
+    def test_what_was_set_lifted_and_retired_can_be_data(self, two: Path, capsys: Captured) -> None:
+        meant = "--shard s-1 --reason drill -o json"
+        (paused,) = document(f"pause --for 30m {meant}", capsys)
+        (limited,) = document(f"limit --actions 5 --for 30m {meant}", capsys)
+        listed = document("get controls --shard s-1 -o json", capsys)
+        lifted = document(f"resume --all {meant}", capsys)
+        (retired,) = document(f"retire x-003 {meant}", capsys)
+
+        assert paused["expires_at_s"] - paused["set_at_s"] == 1800
+        assert (limited["kind"], limited["value"], limited["shard"]) == ("action_limit", 5.0, "s-1")
+        assert sorted(listed, key=str) == sorted(
+            [{"shard": "s-1", **each} for each in (paused, limited)], key=str
+        )
+        assert {each["kind"] for each in lifted} == {"pause", "action_limit"}
+        assert retired == {
+            "machine": "x-003", "last_error": "create timed out", "shard": "s-1",
+        }  # fmt: skip
+
     def test_nothing_to_resume_is_said(self, one: Path, capsys: Captured) -> None:
         code, _, err = said("resume --reason over", capsys)
 

@@ -101,17 +101,23 @@ def _slots(found: Any, form: Format) -> None:
 
 
 @app.command("slot-approve")
-def slot_approve(node: Node, slot: Slot, server: ServerOption = None) -> None:
+def slot_approve(
+    node: Node, slot: Slot, form: OutputOption = Format.TABLE, server: ServerOption = None
+) -> None:
     """Let a slot be given out."""
     path = f"/admin/nodes/{node}/resource-slots/{slot}/approve"
-    _say(_client(server).post(path)["status"])
+    found = _client(server).post(path)
+    output.tell(found, found["status"], form)
 
 
 @app.command("slot-disable")
-def slot_disable(node: Node, slot: Slot, server: ServerOption = None) -> None:
+def slot_disable(
+    node: Node, slot: Slot, form: OutputOption = Format.TABLE, server: ServerOption = None
+) -> None:
     """Take a slot out of service."""
     path = f"/admin/nodes/{node}/resource-slots/{slot}/disable"
-    _say(_client(server).post(path)["status"])
+    found = _client(server).post(path)
+    output.tell(found, found["status"], form)
 
 
 @app.command()
@@ -128,9 +134,12 @@ def allocations(
 
 
 @app.command("force-release")
-def force_release(allocation: Allocation, server: ServerOption = None) -> None:
+def force_release(
+    allocation: Allocation, form: OutputOption = Format.TABLE, server: ServerOption = None
+) -> None:
     """Release it: clean-up runs, again if need be, and must be proved."""
-    _say(_client(server).post(f"/admin/allocations/{allocation}/force-release")["status"])
+    found = _client(server).post(f"/admin/allocations/{allocation}/force-release")
+    output.tell(found, found["status"], form)
 
 
 @app.command("force-cleanup")
@@ -139,12 +148,14 @@ def force_cleanup(
     verified_absent: Annotated[
         bool, typer.Option("--verified-absent", help="Somebody looked: nothing runs there.")
     ] = False,
+    form: OutputOption = Format.TABLE,
     server: ServerOption = None,
 ) -> None:
     """Give up what is stuck before it was active; without the flag its slots stay blocked."""
     body = {"runtime_verified_absent": verified_absent}
     path = f"/admin/allocations/{allocation}/force-cleanup"
-    _say(_client(server).post(path, body)["status"])
+    found = _client(server).post(path, body)
+    output.tell(found, found["status"], form)
 
 
 @app.command()

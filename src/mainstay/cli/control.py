@@ -1,5 +1,6 @@
 """`mainstay pause|shadow|limit|resume|retire`: tell a shard something. Each needs a reason."""
 
+import dataclasses
 import getpass
 import sys
 from collections.abc import Mapping, Sequence
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mainstay.cli import exits, servers
+from mainstay.cli import exits, output, servers
+from mainstay.cli.listing import OUTPUT
 from mainstay.cli.options import Option, takes
 from mainstay.cli.words import age, lasts_s
 from mainstay.model.errors import Rejected, Unknown
@@ -36,14 +38,14 @@ LIMITS: Final = ("reclaim_cap", "action_limit")
 
 
 @pause_app.command()
-@takes(CLUSTER, UNKNOWN, REASON, LASTS, *servers.SERVER)
+@takes(CLUSTER, UNKNOWN, REASON, LASTS, OUTPUT, *servers.SERVER)
 def pause(**given: Any) -> int:
     """Decide as ever and do nothing of it, until the time is over or `mainstay resume`."""
     return _set(given, "pause", 0.0)
 
 
 @shadow_app.command()
-@takes(CLUSTER, UNKNOWN, REASON, LASTS, *servers.SERVER)
+@takes(CLUSTER, UNKNOWN, REASON, LASTS, OUTPUT, *servers.SERVER)
 def shadow(**given: Any) -> int:
     """Do nothing, and count what would have been done."""
     return _set(given, "shadow", 0.0)
@@ -57,6 +59,7 @@ def shadow(**given: Any) -> int:
     UNKNOWN,
     REASON,
     LASTS,
+    OUTPUT,
     *servers.SERVER,
 )
 def limit(**given: Any) -> int:
@@ -79,6 +82,7 @@ def limit(**given: Any) -> int:
     Option("everything", bool, "Lift limits too.", False, ("--all",)),
     CLUSTER,
     REASON,
+    OUTPUT,
     *servers.SERVER,
 )
 def resume(**given: Any) -> int:
@@ -107,8 +111,9 @@ def resume(**given: Any) -> int:
     server = servers.only_one(servers.find_servers(given))
     answers = servers.ask([server], lift)
     lifted, wider = answers.given[0].value
-    for control in lifted:
-        sys.stdout.write(f"Lifted {_named(control)} of shard {server.name}.\n")
+    where = f"of shard {server.name}"
+    told = [(_data(each, server.name), f"Lifted {_named(each)} {where}.") for each in lifted]
+    output.tell_each(told, given["form"])
     for control in wider:
         sys.stderr.write(f"Shard {server.name} is still held back: {_wider(control)}.\n")
     return exits.DONE
@@ -135,7 +140,7 @@ def _wider(control: ControlRow) -> str:
 
 
 @retire_app.command()
-@takes(REASON, *servers.SERVER)
+@takes(REASON, OUTPUT, *servers.SERVER)
 def retire(
     machine: Annotated[str, typer.Argument(metavar="MACHINE", help="Its id.")], **given: Any
 ) -> int:
@@ -144,9 +149,14 @@ def retire(
     request = RetireRequest(machine=machine, reason=given["reason"], by=who())
     found = servers.find_servers(given)
     answers = servers.known_to_some(servers.ask(found, lambda shard: shard.retire(request)))
-    for answer in answers.given:
-        told = answer.value
-        sys.stdout.write(f"Retired {told.machine}, which had failed: {told.last_error}\n")
+    told = [
+        (
+            {"machine": each.machine, "last_error": each.last_error, "shard": each.stamp.shard},
+            f"Retired {each.machine}, which had failed: {each.last_error}",
+        )
+        for each in (answer.value for answer in answers.given)
+    ]
+    output.tell_each(told, given["form"])
     return answers.exit_code
 
 
@@ -170,8 +180,14 @@ def _set(given: Mapping[str, Any], kind: str, value: float) -> int:
         raise Unknown(f"{error.message}, and nothing is set", what_to_do=advice) from error
     control = answers.given[0].value
     lasts = age(control.expires_at_s - control.set_at_s)
-    sys.stdout.write(f"Set {_named(control)} of shard {server.name} for {lasts}.\n")
+    sentence = f"Set {_named(control)} of shard {server.name} for {lasts}."
+    output.tell_each([(_data(control, server.name), sentence)], given["form"])
     return exits.DONE
+
+
+def _data(control: ControlRow, shard: str) -> Mapping[str, object]:
+    """Itself, and of which shard."""
+    return {**dataclasses.asdict(control), "shard": shard}
 
 
 def _named(control: ControlRow) -> str:

@@ -51,6 +51,14 @@ def tell(found: Row, line: str, output: Format) -> None:
         sys.stdout.flush()
 
 
+def tell_each(found: Sequence[tuple[Row, str]], output: Format) -> None:
+    """The same of several: a sentence each, unless data or names were asked for."""
+    if output in {Format.TABLE, Format.WIDE}:
+        sys.stdout.writelines(f"{sentence}\n" for _, sentence in found)
+    else:
+        write([row for row, _ in found], output)
+
+
 def not_by_name(form: Format) -> None:
     """Refuse `-o name` for what is no list of things."""
     if form is Format.NAME:

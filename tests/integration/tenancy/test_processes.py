@@ -262,6 +262,18 @@ class TestCommands:
         assert every == ["node-a\nnode-b\n"] * 2
         assert (named.returncode, named.stdout) == (0, "node-b\n")
 
+    def test_what_an_operator_changes_can_be_data(self, site: Site) -> None:
+        with site.runs("api"):
+            made = created(site.client("tenant"))
+            slot = ("admin", "slot-disable", "node-b", "0")
+            said = site.says(*slot).stdout
+            (disabled,) = json.loads(site.says(*slot, "-o", "json").stdout)
+            (forced,) = json.loads(site.says("admin", "force-release", made, "-o", "json").stdout)
+
+        assert said == "disabled\n"
+        assert (disabled["status"], disabled["slot_index"]) == ("disabled", 0)
+        assert (forced["allocation_id"], forced["cancel_requested"]) == (made, True)
+
     def test_init_twice_changes_nothing_and_keys_are_for_us_alone(self, site: Site) -> None:
         path = site.home / "tenancy/credentials.json"
         before = path.read_text()
