@@ -201,6 +201,7 @@ def ssh_words(found: Mapping[str, Any]) -> list[str] | None:
 
 
 @app.command()
+@app.command("catalogue", hidden=True)  # as an operator's `admin catalogue-load` has it
 @takes(*PRINTED, SERVER)
 def catalog(**given: Any) -> int:
     """What can be asked for, what it costs, and what is free."""

@@ -125,6 +125,13 @@ def test_a_flag_that_it_does_not_have_is_wrong_usage_in_one_line(
     assert shown.out == ""
 
 
+def test_the_catalogue_is_found_by_both_of_its_spellings_and_listed_by_one() -> None:
+    both = [VERBS[f"alloc {word}"] for word in ("catalog", "catalogue")]
+
+    assert both[0].callback.__wrapped__ is both[1].callback.__wrapped__
+    assert [each.hidden for each in both] == [False, True]
+
+
 def test_the_verbs_that_ask_a_shard_are_all_here() -> None:
     asking = {name for name, each in VERBS.items() if "--shard" in options(each)}
     of_a_coordinator = {name for name in asking if "--server" not in options(VERBS[name])}
