@@ -3,8 +3,8 @@
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from mainstay.engine.explain import explain_need
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Plan
 from mainstay.engine.policy import Policy
-from mainstay.engine.quota import Quota
+from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.engine.resume import claim_again
 from mainstay.engine.rows import Mask
 from mainstay.engine.trace import Trace, claim
@@ -37,6 +37,7 @@ SEEDED: Final = 60
 CROWDS: Final = 12
 CHANGED: Final = 100
 
+K = TypeVar("K")
 Told = tuple[tuple[Relaxation, ...], ...]
 
 
@@ -145,8 +146,17 @@ def phase_1(stage: Stage, coverage: Coverage) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def raised(quota: Quota, rng: random.Random) -> Quota:
+    """Some of it more, some as it was, and some without a limit."""
+
+    def more(held: Mapping[K, int]) -> dict[K, int]:
+        return {key: n + rng.choice((0, 0, 1, 3)) for key, n in held.items() if rng.random() < 0.8}
+
+    return Quota(more(quota.machines), more(quota.slots))
+
+
 def both_ways(
-    plan: Plan, at: Sequence[int], rows: Sequence[Need], parked_now: float
+    plan: Plan, at: Sequence[int], rows: Sequence[Need], parked_now: float, quota: Quota
 ) -> tuple[object, object]:
     """Phase 1 of a changed demand: from the trace of a plan, and from nothing."""
     found = []
@@ -158,9 +168,9 @@ def both_ways(
         walk = normalize(stage, plan.walk)
         parked = walk.is_gang & (np.random.default_rng(len(at)).random(len(walk)) < parked_now)
         coverage = (
-            claim_again(stage, walk, parked, plan.trace, origin)
+            claim_again(stage, walk, parked, plan.trace, origin, quota=quota)
             if resumed
-            else claim(stage, walk, parked)[0]
+            else claim(stage, walk, parked, quota)[0]
         )
         found.append(phase_1(stage, coverage))
     return found[0], found[1]
@@ -201,11 +211,14 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_phase_1_of_a_changed_demand_is_the_same_in_parts_and_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Needs above, below and beside the changed one exchange, in its cluster and in others."""
+    """Needs above, below and beside the changed one exchange, in its cluster and in others; a third
+    of all is within a quota, as it was or more.
+    """
     seen = spied(monkeypatch)
     for seed in range(outside.examples(CHANGED)):
         monkeypatch.setattr(exchange, "REFUSALS_MAX", 1_000 if seed % 2 else 3)
-        plan = decided(seeded_world(seed) if seed % 5 == 0 else crowds(seed))
+        world = seeded_world(seed) if seed % 5 == 0 else crowds(seed)
+        plan = decided(limited(world, seed) if seed % 3 == 0 else world)
         trace, rng, walk = plan.trace, random.Random(seed), plan.walk
         if trace is None:
             continue
@@ -215,13 +228,17 @@ def test_phase_1_of_a_changed_demand_is_the_same_in_parts_and_whole(
             at = [need] if need >= 0 else walk.members[-1 - need].tolist()
             rows = [changed(rng, walk.asked.needs[each]) for each in at]
             rows = rows[: rng.randint(0, len(rows))] if len(rows) > 1 else rows
-            parts, whole = both_ways(plan, at, rows, rng.choice((0.0, 0.0, 0.3)))
+            quota = plan.demand.quota
+            quota = quota if rng.random() < 0.5 else raised(quota, rng)
+            parts, whole = both_ways(plan, at, rows, rng.choice((0.0, 0.0, 0.3)), quota)
             assert parts == whole, f"seed {seed}, place {place}"
+            seen["within a quota"] += plan.demand.quota != NO_QUOTA
+            seen["within more of it"] += quota != plan.demand.quota
 
             here, gap = walk.cluster == walk.cluster[place], walk.priority - walk.priority[place]
             for name, where in (("above", gap > 0), ("below", gap < 0), ("beside", gap == 0)):
                 seen[f"{name}, in its cluster"] += bool((moved & where & here).any())
                 seen[f"{name}, in others"] += bool((moved & where & ~here).any())
 
-    assert len(seen) == 9
+    assert len(seen) == 11
     assert min(seen.values()) > 5, seen

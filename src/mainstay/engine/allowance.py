@@ -70,6 +70,13 @@ class Allowance:
             self.slot[here & is_slot] = number
             self.slot_left[number] -= np.count_nonzero(here & ~is_slot)
 
+    def charge(self, rows: Rows, places: Rows) -> None:
+        """These machines of the pools are taken for the needs at these places."""
+        np.subtract.at(self.left, self.walk.cluster[places], 1)
+        if len(self.slot):
+            used = self.slot[rows]
+            np.subtract.at(self.slot_left, used[used >= 0], 1)
+
     def budget(self, place: int) -> "Budget":
         """What one need may still take; nothing is used until it is committed."""
         return Budget(self, place)

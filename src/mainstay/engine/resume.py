@@ -2,7 +2,8 @@
 
 As long as the same is left in the pools, gangs of clusters where nothing changed choose as they
 did, unless others hope for other machines; and whoever acquires before the first that differs
-acquires the same. All else is run as ever. The plain form is mainstay.engine.trace.claim.
+acquires the same. Whoever the quota stopped differs once it allows more. All else is run as ever.
+The plain form is mainstay.engine.trace.claim.
 """
 
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from mainstay.engine.exchange import Survey, exchanged, survey
 from mainstay.engine.gangs import Hope, hope_of
 from mainstay.engine.lanes import Runner
 from mainstay.engine.market import NOT_FOR_EXCHANGE, Deal
+from mainstay.engine.quota import NO_QUOTA, Quota
 from mainstay.engine.rows import Mask, Walk
 from mainstay.engine.trace import Claims, Owners, Trace
 from mainstay.engine.world import NO_ROWS, NOBODY, World
@@ -50,6 +52,10 @@ class Likeness:
 
     levels: frozenset[tuple[int, int]]
     """Where those levels begin and end that are the same but for changed rows."""
+
+    quota: Quota = NO_QUOTA
+    allows_more: bool = False
+    """Whether it is not the quota that it was; it never allows less."""
 
 
 def likeness(base: Walk, walk: Walk, origin: Places) -> Likeness:
@@ -83,10 +89,13 @@ def _folds(walk: Walk) -> list[int]:
     return np.flatnonzero(walk.need < 0).tolist()
 
 
-def claim_again(world: World, walk: Walk, parked: Mask, trace: Trace, origin: Places) -> Coverage:
-    """As mainstay.engine.trace.claim, without quota."""
+def claim_again(
+    world: World, walk: Walk, parked: Mask, trace: Trace, origin: Places, *, quota: Quota = NO_QUOTA
+) -> Coverage:
+    """As mainstay.engine.trace.claim; the quota allows at least what it did."""
     like = likeness(trace.first.walk, walk, origin)
-    like = replace(like, changed=like.changed | _beside(world, walk, parked, trace, like))
+    changed = like.changed | _beside(world, walk, parked, trace, like)
+    like = replace(like, changed=changed, quota=quota, allows_more=quota != trace.quota)
     coverage = _resumed(world, walk, parked, trace.first, like)
     about = survey(world, coverage)
     found = exchanged(world, coverage, about, _known(world, walk, about, trace, like))
@@ -166,8 +175,8 @@ def _resumed(
     if settled is not None:
         given, then = _owners(world, settled), _owners(world, base.settled)
         dirty = dirty | _differing(world, walk, base, (given, then), like)
-    coverage, runner = begun(world, walk, parked, settled=settled)
-    level = _Level(world, coverage, runner, base, was=like.was, parked=parked, dirty=dirty)
+    coverage, runner = begun(world, walk, parked, like.quota, settled=settled)
+    level = _Level(world, coverage, runner, base, like=like, parked=parked, dirty=dirty)
     is_same = True
     for begin, stop in levels(walk):
         is_same = is_same and (begin, stop) in like.levels
@@ -197,7 +206,7 @@ class _Level:
     coverage: Coverage
     runner: Runner | None
     base: Claims
-    was: Places
+    like: Likeness
     parked: Mask
     """The gangs that were parked before anybody claimed."""
 
@@ -288,6 +297,7 @@ class _Level:
         rows, places = self.base.acquired
         same = np.append(done, np.False_)[np.minimum(places, len(walk))]
         world.owner[rows[same]] = places[same]
+        coverage.allowance.charge(rows[same], places[same])
         coverage.acquired.append((rows[same], places[same]))
         had_turn = np.flatnonzero(done)
         coverage.missing[had_turn] = self.base.missing[had_turn]
@@ -301,14 +311,29 @@ class _Level:
         was, now = self.base.counting[rows], world.owner[rows]
         owners = np.concatenate([was[was != now], now[was != now]])
         differs = self._chosen(owners[(owners >= begin) & (owners < stop)])[begin:stop]
-        differs |= self.was[begin:stop] < 0
+        differs |= self.like.was[begin:stop] < 0
+        if self.like.allows_more:
+            differs |= then.allowance.stopped[begin:stop]
         differs |= coverage.parked[begin:stop] != then.parked[begin:stop]
         for place in (begin + np.flatnonzero(coverage.walk.is_gang[begin:stop])).tolist():
             differs[place - begin] |= coverage.choice_of(place) != then.choice_of(place)
         return (begin + np.flatnonzero(differs)).tolist()
 
     def leaves_the_same(self, stop: int) -> bool:
-        """Whether the pools are as they were when everybody before this place had acquired."""
-        then = (self.base.counting >= 0) & (self.base.counting < stop)
+        """Whether the pools are as they were when everybody before this place had acquired, and
+        what each cluster may still acquire.
+        """
         free = self.world.free
-        return np.array_equal(self.world.owner[free] >= 0, then[free])
+        now, then = self.world.owner[free], self.base.counting[free]
+        then = np.where(then < stop, then, NOBODY)
+        if not np.array_equal(now >= 0, then >= 0):
+            return False
+        if self.like.quota == NO_QUOTA:
+            return True
+        used = now >= 0
+        clusters = len(self.coverage.walk.asked.clusters)
+        own, owned = (
+            np.bincount(walk.cluster[places[used]], minlength=clusters)
+            for walk, places in ((self.coverage.walk, now), (self.base.walk, then))
+        )
+        return np.array_equal(own, owned)

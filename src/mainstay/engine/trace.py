@@ -65,8 +65,9 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """How phase 1 went; nothing was limited by quota."""
+    """How phase 1 went."""
 
+    quota: Quota
     parked: Mask
     """The gangs that were parked before it began."""
 
@@ -79,7 +80,7 @@ class Trace:
 def claim(
     world: World, walk: Walk, parked: Mask, quota: Quota = NO_QUOTA, last: Kinds | None = None
 ) -> tuple[Coverage, Trace | None]:
-    """Phase 1, and a trace of it when somebody is short and no quota is in force.
+    """Phase 1, and a trace of it when somebody is short.
 
     When plain needs gain by an exchange of what they were credited, it runs once more with these
     credits settled.
@@ -87,12 +88,12 @@ def claim(
     coverage = cover(world, walk, parked, quota, last)
     found = exchanged(world, coverage, survey(world, coverage))
     if found.settled is None:
-        traced = quota == NO_QUOTA and bool(is_short(coverage.missing).any())
-        first = Claims.of(world, coverage) if traced else None
-        return coverage, None if first is None else Trace(parked, first, found, None)
+        if not is_short(coverage.missing).any():
+            return coverage, None
+        return coverage, Trace(quota, parked, Claims.of(world, coverage), found, None)
     first = Claims.of(world, coverage)
     world.start_over()
     again = cover(world, walk, parked, quota, coverage.kinds, settled=found.settled)
-    if quota != NO_QUOTA or not is_short(again.missing).any():
+    if not is_short(again.missing).any():
         return again, None
-    return again, Trace(parked, first, found, Claims.of(world, again, found.settled))
+    return again, Trace(quota, parked, first, found, Claims.of(world, again, found.settled))

@@ -33,7 +33,7 @@ from mainstay.engine.lanes import is_short
 from mainstay.engine.lookup import Topic, group_of, named_by, wanted
 from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Memory, Plan
-from mainstay.engine.quota import NO_QUOTA, Place, Quota
+from mainstay.engine.quota import Place, Quota
 from mainstay.engine.refused import preempt_unless_refused
 from mainstay.engine.resume import claim_again
 from mainstay.engine.rows import Mask, Matrix, Walk
@@ -156,8 +156,8 @@ class Ground:
         world.begin(asked)
         walk = normalize(world, plan.walk)
         parked = self._parked(walk, ages)
-        if plan.trace is not None and quota == NO_QUOTA:
-            coverage = claim_again(world, walk, parked, plan.trace, origin)
+        if plan.trace is not None:
+            coverage = claim_again(world, walk, parked, plan.trace, origin, quota=quota)
         else:
             coverage, _ = claim(world, walk, parked, quota, plan.kinds)
         about = places_of(walk, origin < 0)
