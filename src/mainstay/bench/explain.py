@@ -2,7 +2,8 @@
 
 `crowded` is the Go reference's fleet, nearly full; `many` is its fleet of many small gangs with
 twenty times as many needs. Every question is asked of a plan that nobody has looked at yet, twice:
-as the command line asks it, and with all changes tried, however long that takes. Then what-if.
+as the command line asks it, and with all changes tried, however long that takes. Then what-if, and
+on the crowded fleet needs that nothing helps.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ import numpy as np
 from mainstay.bench import lcg, uber
 from mainstay.bench.decide import demand_of, make_cases, stocked
 from mainstay.bench.frame import Bench, resident_mb
+from mainstay.bench.in_vain import demand_in_vain
 from mainstay.bench.what_if import ifs_of, is_other
 from mainstay.engine import kernels
 from mainstay.engine.decide import decide
@@ -41,6 +43,8 @@ BUDGET: Final = {
     "max_ms": 1000.0,
     "all_cpu_max_ms": 1000.0,
     "cut": 0.0,
+    "in_vain_max_ms": 1000.0,
+    "in_vain_all_cpu_max_ms": 1000.0,
     "what_if_max_ms": 1000.0,
     "what_if_cpu_max_ms": 1000.0,
 }
@@ -77,6 +81,7 @@ def run(bench: Bench, *, machines: int, questions: int) -> None:
     bench.budget = dict(BUDGET) if machines == BUDGET_SIZE else {}
     bench.figures["kernels"] = kernels.warm()
     kinds: list[dict[str, float]] = []
+    vain: dict[str, float] = {}
     ifs: dict[str, dict[str, float]] = {}
     for name, make in (("crowded", _crowded), ("many", _many)):
         bench.progress(f"explain: making {machines:,} machines, {name}")
@@ -86,8 +91,13 @@ def run(bench: Bench, *, machines: int, questions: int) -> None:
         bench.figures[name] = told
         kinds += told.values()
         ifs[name] = _measure_ifs(bench, name, plan)
+        if name == "crowded":
+            vain = _measure_in_vain(bench, plan, questions)
     bench.figures |= {
         "what_if": ifs,
+        "in_vain": vain,
+        "in_vain_max_ms": vain["max_ms"],
+        "in_vain_all_cpu_max_ms": vain["all_cpu_max_ms"],
         "max_ms": max(each["max_ms"] for each in kinds),
         "all_cpu_max_ms": max(each["all_cpu_max_ms"] for each in kinds),
         "cut": sum(each["cut"] for each in kinds),
@@ -156,7 +166,7 @@ def _measure(bench: Bench, name: str, plan: Plan, questions: int) -> dict[str, d
         whole = [_asked(bench, unread(plan), each, outlook, None) for each in asked]
         cpu = summary([each.cpu_ms for each in whole])
         found[kind] = summary([each.took_ms for each in told]) | {
-            "cut": float(sum(CUT in each.answer.sentences for each in told)),
+            "cut": float(sum(each.is_cut for each in told)),
             "helped": float(sum(each.is_helped for each in told)),
             "all_helped": float(sum(each.is_helped for each in whole)),
             "all_cpu_p50_ms": cpu["p50_ms"],
@@ -165,6 +175,28 @@ def _measure(bench: Bench, name: str, plan: Plan, questions: int) -> dict[str, d
         bench.samples[f"{name} {kind}"] = [round(each.took_ms, 3) for each in told]
         bench.samples[f"{name} {kind} all_cpu"] = [round(each.cpu_ms, 3) for each in whole]
         bench.progress(f"explain: {name} {kind} {found[kind]}")
+    return found
+
+
+def _measure_in_vain(bench: Bench, before: Plan, questions: int) -> dict[str, float]:
+    """Needs that nothing helps: that is asserted with all changes tried, then they are timed."""
+    demand, asked = demand_in_vain(before, questions)
+    plan = decide(before.snapshot, demand, Memory.empty(), before.policy, NOW)
+    outlook = Outlook(connected=demand.heard)
+    bench.expect("asks in vain", expected=True, actual=bool(asked))
+    whole = [_asked(bench, unread(plan), each, outlook, None) for each in asked]
+    bench.expect("helped in vain", expected=0, actual=sum(each.is_helped for each in whole))
+    bench.expect("all are tried in vain", expected=0, actual=sum(each.is_cut for each in whole))
+    told = [_asked(bench, unread(plan), each, outlook, PATIENCE_S) for each in asked]
+    cpu = summary([each.cpu_ms for each in whole])
+    bench.samples["in vain"] = [round(each.took_ms, 3) for each in told]
+    bench.samples["in vain all_cpu"] = [round(each.cpu_ms, 3) for each in whole]
+    found = summary([each.took_ms for each in told]) | {
+        "cut": float(sum(each.is_cut for each in told)),
+        "all_cpu_p50_ms": cpu["p50_ms"],
+        "all_cpu_max_ms": cpu["max_ms"],
+    }
+    bench.progress(f"explain: in vain {found}")
     return found
 
 
@@ -191,6 +223,11 @@ class _Answered(NamedTuple):
     answer: Explanation
     took_ms: float
     cpu_ms: float
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it says that changes were left out."""
+        return any(each.endswith(CUT) for each in self.answer.sentences)
 
     @property
     def is_helped(self) -> bool:

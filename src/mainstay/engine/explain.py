@@ -49,8 +49,11 @@ class Examined:
     barred: Rows
     """Only that they are barred keeps these from it."""
 
-    is_cut: bool = False
-    """Whether not all changes were tried."""
+    tried: int = 0
+    """Changes."""
+
+    left_out: int = 0
+    """Ways to change it that were not tried to their end."""
 
 
 def explain_need(plan: Plan, which: int | NeedRef, *, relax: bool = True) -> NeedCertificate:
@@ -61,9 +64,7 @@ def explain_need(plan: Plan, which: int | NeedRef, *, relax: bool = True) -> Nee
 def examine_need(
     plan: Plan, which: int | NeedRef, *, relax: bool = True, enough: Enough | None = None
 ) -> Examined:
-    """The same with the machines behind it; once one change helps and it is enough, no more are
-    tried.
-    """
+    """The same with the machines behind it; once it is enough, no more changes are tried."""
     about = topic_of(plan, which)
     reach = Reach(about) if about.missing else None
     serving, tried = _serving(about), Tried(())
@@ -86,7 +87,8 @@ def examine_need(
         coming=reach.rows[coming],
         coming_is_enough=covers(reach.capacity(coming), about.missing),
         barred=reach.rows[_kept_away_by(reach, Filter.BARRED)],
-        is_cut=tried.is_cut,
+        tried=tried.tried,
+        left_out=tried.left_out,
     )
 
 

@@ -1,11 +1,14 @@
 """The smallest changes that would admit a need: found by counting, proved by deciding again.
 
 Counts from the funnel say what is worth trying; nothing is claimed that was not decided. What is
-not found is not claimed to be impossible. The number of decisions is bounded by DECISIONS_MAX.
+not found is not claimed to be impossible. The number of decisions is bounded by DECISIONS_MAX, and
+by whoever waits: what is likeliest to help is tried first, and what was left out is told.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -49,8 +52,7 @@ _JOINED_MAX: Final = 8
 
 
 Enough = Callable[[], bool]
-"""Whether no more changes are to be tried: nobody waits for the rest. Until one helps all are: an
-answer without any is hardly worth its wait."""
+"""Whether no more changes are to be tried: nobody waits for the rest. One always is."""
 
 
 def _never() -> bool:
@@ -63,8 +65,11 @@ class Tried(NamedTuple):
     relaxations: tuple[Relaxation, ...]
     """At most one per way to relax, the smallest first."""
 
-    is_cut: bool = False
-    """Whether changes were left out because it was enough."""
+    tried: int = 0
+    """Changes."""
+
+    left_out: int = 0
+    """Ways to relax of which not all changes were tried because it was enough."""
 
 
 class Bench:
@@ -74,23 +79,30 @@ class Bench:
         self.ground = Ground(topic)
         self._enough = enough
         self._last: Relaxation | None = None
-        self._has_helped = False
+        self._is_over = self._is_cut = False
         self.found: list[Relaxation] = []
-        self.is_cut = False
+        self.tried = 0
+
+    def is_cut(self, way: "Way") -> bool:
+        """Go one way; whether something of it was left out."""
+        self._is_cut = False
+        way(self)
+        return self._is_cut
 
     def is_over(self) -> bool:
         """Whether no more is to be tried; that it was asked means that something was left out."""
-        is_enough = self._enough()
-        self.is_cut = self.is_cut or (is_enough and self._has_helped)
-        return self.is_cut
+        self._is_over = self._is_over or (self._enough() and self.tried > 0)
+        self._is_cut = self._is_cut or self._is_over
+        return self._is_over
 
-    def admits(self, change: Change) -> bool:
-        """Whether the need is admitted under a change; not when it is not tried."""
+    def admits(self, change: Change) -> bool | None:
+        """Whether the need is admitted under a change; None when that is not tried."""
         if self.is_over():
-            return False
+            return None
+        self.tried += 1
         trial = self.ground.attempt(change)
         if trial is not None:
-            self._last, self._has_helped = trial, True
+            self._last = trial
         return trial is not None
 
     def keep(self, change: Change | None = None) -> None:
@@ -109,22 +121,31 @@ class Bench:
         return False
 
 
+Way = Callable[[Bench], object]
+"""One way to relax, gone on a bench."""
+
+
 def relaxations(reach: Reach, enough: Enough = _never) -> Tried:
-    """Try changes, the smallest first, until one helps and it is enough.
+    """Try changes until it is enough: what takes one decision, then what helps nearly always, then
+    requirement after requirement.
 
     DECISIONS_MAX decisions at most.
     """
     bench = Bench(reach.topic, enough)
-    bench.keep_first(_as_it_is(reach))
-    bench.keep_first(SoftSpread() for _ in range(reach.has_hard_spread))
-    _requirements(reach, bench)
-    bench.keep_first(_smaller_unit(reach))
-    _fewer(reach, bench)
-    bench.keep_first(_more_quota(reach, bench))
-    _higher_priority(reach, bench)
+    left_out = sum(bench.is_cut(way) for way in _ways(reach))
     order = {kind: place for place, kind in enumerate(CHANGES)}
     found = sorted(bench.found, key=lambda r: (order[type(r.change)], r.price_per_hour))
-    return Tried(tuple(found), bench.is_cut)
+    return Tried(tuple(found), bench.tried, left_out)
+
+
+def _ways(reach: Reach) -> Iterator[Way]:
+    yield lambda bench: bench.keep_first(_as_it_is(reach))
+    yield lambda bench: bench.keep_first(SoftSpread() for _ in range(reach.has_hard_spread))
+    yield lambda bench: bench.keep_first(_smaller_unit(reach))
+    yield lambda bench: bench.keep_first(_more_quota(reach, bench))
+    yield lambda bench: _fewer(reach, bench)
+    yield lambda bench: _higher_priority(reach, bench)
+    yield from _requirements(reach)
 
 
 def _as_it_is(reach: Reach) -> Iterator[Change]:
@@ -135,21 +156,17 @@ def _as_it_is(reach: Reach) -> Iterator[Change]:
         yield Wait()
 
 
-def _requirements(reach: Reach, bench: Bench) -> None:
+def _requirements(reach: Reach) -> Iterator[Way]:
     domain = reach.first(Filter.DOMAIN)
     tried = 0
     for sieve in reach.sieves:
-        requirement = sieve.requirement
-        if requirement is None or tried == REQUIREMENTS_TRIED:
+        if sieve.requirement is None or tried == REQUIREMENTS_TRIED:
             continue
         kept_away = reach.only(*filter(None, (sieve, domain))) & ~reach.only()
         if kept_away.any():
             tried += 1
-            bench.keep_first(
-                change
-                for changes in (_widened(reach, sieve, kept_away), iter([Drop(requirement)]))
-                for change in changes
-            )
+            changes = chain(_widened(reach, sieve, kept_away), [Drop(sieve.requirement)])
+            yield partial(Bench.keep_first, changes=changes)
 
 
 def _widened(reach: Reach, sieve: Sieve, kept_away: Mask) -> Iterator[Change]:
@@ -238,19 +255,22 @@ def _fewer(reach: Reach, bench: Bench) -> None:
 
 
 def largest(
-    total: int, guess: int, is_admitted: Callable[[int], bool], tries: int
+    total: int, guess: int, is_admitted: Callable[[int], bool | None], tries: int
 ) -> tuple[int, int]:
     """A number that is admitted (0 if none was found) and a larger one that is not.
 
     `total` is known not to be. The guess is tried first, then its neighbour, then twice as far
     from it each time until the answer turns, then halves: the two are neighbours unless `tries`
-    run out.
+    run out, or nobody says whether a number is admitted.
     """
     admitted, refused = 0, total
     number, step = min(max(guess, 1), total - 1), 1
     while refused - admitted > 1 and tries:
         tries -= 1
-        if is_admitted(number):
+        answer = is_admitted(number)
+        if answer is None:
+            break
+        if answer:
             admitted = number
         else:
             refused = number

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from mainstay.bench import explain as bench_explain
-from mainstay.bench import uber
-from mainstay.bench.frame import Bench
+from mainstay.bench import in_vain, uber
+from mainstay.bench.frame import Bench, FixtureError
 from mainstay.engine import kernels
 from mainstay.runtime.clock import StepClock
 
@@ -38,6 +38,10 @@ def test_it_tells_the_times_of_every_kind_of_question_on_both_fleets() -> None:
     assert bench.fixture["crowded asks about a gang"] is True
     assert answer["budget"] == {}
     assert answer.keys() >= {*bench_explain.BUDGET, "command_cpu_ms"}
+    vain = answer["in_vain"]
+    assert isinstance(vain, dict)
+    assert vain.keys() == {*TIMES, "cut", "all_cpu_p50_ms", "all_cpu_max_ms"}
+    assert vain["questions"] == 2
     what_if = answer["what_if"]
     assert isinstance(what_if, dict)
     assert what_if.keys() == bench_explain.KINDS.keys()
@@ -55,6 +59,17 @@ def test_whoever_misses_something_is_told_of_a_change_that_helps() -> None:
         need = told["need"]
         assert need["helped"] == need["all_helped"] == need["questions"]
         assert need["cut"] == 0
+
+
+def test_a_need_that_something_helps_is_not_asked_about_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With so much quota that only what is left stops it, more priority helps."""
+    monkeypatch.setattr(in_vain, "ROOM", 1_000)
+    bench = Bench("explain", {}, StepClock(), lambda _: None)
+
+    with pytest.raises(FixtureError, match="helped in vain"):
+        bench_explain.run(bench, machines=SIZE, questions=2)
 
 
 def test_a_need_in_fifty_asks_for_more_than_before() -> None:

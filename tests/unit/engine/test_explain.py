@@ -1,13 +1,14 @@
 """Why a need, a machine or a cluster stands as it does, on fleets to be reckoned by hand."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
 
 from builders import a_machine, a_need, a_need_profile, a_profile, an_assignment
 from mainstay.engine import relax, trial
+from mainstay.engine.again import Recoder
 from mainstay.engine.certificate import (
     LISTED_MAX,
     Change,
@@ -32,16 +33,19 @@ from mainstay.engine.doings import DRAINS, doings
 from mainstay.engine.explain import (
     Neighbours,
     Standing,
+    examine_need,
     explain_cluster,
     explain_machine,
     explain_need,
 )
 from mainstay.engine.lookup import topic_of
+from mainstay.engine.normalize import normalize
 from mainstay.engine.plan import Demand, Memory, Plan, Unmet, Unsatisfied
 from mainstay.engine.policy import Policy
 from mainstay.engine.preempt import preempt
 from mainstay.engine.quota import NO_QUOTA, REGION_KEY, Quota
 from mainstay.engine.resume import claim_again
+from mainstay.engine.trace import claim
 from mainstay.inventory.inventory import Inventory
 from mainstay.model.action import ActionKind
 from mainstay.model.assignment import NeedRef
@@ -405,6 +409,74 @@ class TestRelaxations:
         assert 0 < len(tried) <= relax.DECISIONS_MAX
 
 
+def in_vain() -> Plan:
+    """One need with two requirements, each of which keeps a machine away; nothing helps."""
+    machines = [*some(1, name="b", zone="zone-b"), *some(1, name="o", instance_type="other")]
+    of_type = Requirement(INSTANCE_TYPE_KEY, Operator.NOT_IN, ("other",))
+    return planned(machines, wanting(80, IN_ZONE_A, of_type))
+
+
+def after(asks: int) -> Callable[[], bool]:
+    """It is enough when it was asked for so many times."""
+    left = iter(range(asks))
+    return lambda: next(left, None) is None
+
+
+class TestPatience:
+    """Changes are tried until it is enough, whether or not one has helped."""
+
+    def test_all_are_tried_where_nobody_is_in_a_hurry(self) -> None:
+        told = examine_need(in_vain(), 0)
+
+        assert (told.certificate.relaxations, told.tried, told.left_out) == ((), 3, 0)
+
+    def test_it_ends_where_nothing_helps_and_one_change_is_always_tried(self) -> None:
+        told = examine_need(in_vain(), 0, enough=lambda: True)
+
+        assert (told.certificate.relaxations, told.tried, told.left_out) == ((), 1, 2)
+
+    def test_what_was_found_by_then_holds_and_nothing_untried_is_called_refused(self) -> None:
+        machines = [
+            *(
+                an_idle
+                for zone in ("zone-a", "zone-b")
+                for an_idle in some(4, name=zone, zone=zone)
+            ),
+            *(
+                dataclasses.replace(
+                    machine,
+                    cluster=BATCH,
+                    assignment=an_assignment(cluster=BATCH, priority=200 + 10 * at),
+                )
+                for at, machine in enumerate(some(6, State.CONFIGURED, "c"))
+            ),
+        ]
+        holders = [
+            dataclasses.replace(wanting(8, IN_ZONE_A, priority=200 + 10 * at), cluster=BATCH)
+            for at in range(6)
+        ]
+        plan = planned(machines, *holders, wanting(64, IN_ZONE_A, priority=1))
+        place = len(holders)
+        whole = examine_need(plan, place)
+        ground = trial.Ground(topic_of(plan, place))
+        cut = 0
+        for asks in range(1, 20):
+            told = examine_need(plan, place, enough=after(asks))
+            cut += told.left_out > 0
+            assert told.tried <= whole.tried
+            for change in changes(told.certificate):
+                if isinstance(change, Fewer):
+                    refused: Change = Fewer(change.refused, change.of, change.of)
+                elif isinstance(change, HigherPriority):
+                    refused = HigherPriority(change.refused, change.refused - 1)
+                else:
+                    continue
+                at_most = isinstance(change, Fewer) and change.refused == change.of
+                assert at_most or ground.attempt(refused) is None, asks
+        assert {type(change) for change in changes(whole.certificate)} >= {Fewer, HigherPriority}
+        assert 1 < cut < 19
+
+
 class TestSearch:
     def test_a_good_guess_is_proved_in_two_tries(self) -> None:
         tried: list[int] = []
@@ -420,6 +492,12 @@ class TestSearch:
         admitted, refused = relax.largest(2**50, 5, lambda number: number <= 700, 12)
 
         assert 0 < admitted <= 700 < refused
+
+    def test_a_number_that_was_not_tried_is_not_called_refused(self) -> None:
+        def said(number: int) -> bool | None:
+            return True if number == 5 else None
+
+        assert relax.largest(8, 5, said, 12) == (5, 8)
 
     def test_where_nothing_is_admitted_none_is_named(self) -> None:
         assert relax.largest(8, 3, lambda _: False, 12) == (0, 1)
@@ -642,3 +720,33 @@ class TestAbove:
 
         assert np.count_nonzero(doings(plan).place == 0) == 2
         assert self.same(plan, 1)
+
+    def test_of_a_pool_that_is_as_empty_it_counts_who_emptied_it(self) -> None:
+        """What another took above is not in the pool either way, but of whose quota it went."""
+        in_zone_b = Requirement(ZONE_KEY, Operator.IN, ("zone-b",))
+        first, second = wanting(8, IN_ZONE_A), wanting(8, IN_ZONE_A)
+        second = dataclasses.replace(second, cluster=BATCH, arrival_nanos=first.arrival_nanos + 1)
+        third = dataclasses.replace(wanting(8, in_zone_b, priority=1), cluster=BATCH)
+        machines = [*some(1, name="a", zone="zone-a"), *some(1, name="b", zone="zone-b")]
+        quota = Quota({WEB: 1, BATCH: 1}, {})
+        plan = planned(machines, first, second, third, quota=quota)
+        assert plan.trace is not None
+        assert plan.owner[:2].tolist() == [0, 2]
+
+        nowhere = Requirement(ZONE_KEY, Operator.IN, ("zone-c",))
+        profile = dataclasses.replace(first.profile, requirements=(nowhere,))
+        found = []
+        for resumed in (True, False):
+            stage = trial.stage_of(plan)
+            recoder = Recoder(plan.walk.asked)
+            asked, origin = recoder.changed([0], [dataclasses.replace(first, profile=profile)])
+            stage.begin(asked)
+            walk = normalize(stage, plan.walk)
+            parked = walk.is_gang & False
+            if resumed:
+                claim_again(stage, walk, parked, plan.trace, origin, quota=quota)
+            else:
+                claim(stage, walk, parked, quota)
+            found.append(stage.owner.tolist()[:2])
+
+        assert found == [[1, -1], [1, -1]]

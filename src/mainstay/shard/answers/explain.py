@@ -2,11 +2,11 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from mainstay.engine.explain import examine_need, explain_cluster, explain_machine
+from mainstay.engine.explain import Examined, examine_need, explain_cluster, explain_machine
 from mainstay.engine.plan import Plan
 from mainstay.model.assignment import NeedRef
 from mainstay.model.errors import Rejected
@@ -31,7 +31,8 @@ from mainstay.shard.answers.when import (
     need_expected,
 )
 
-CUT: Final = "Not every change was tried; with more --patience all are."
+CUT: Final = "not tried; with more --patience all are."
+"""How an answer ends that leaves out ways to change what is asked."""
 
 NAMED_MAX: Final = 5
 """So many needs that could be meant are named."""
@@ -96,9 +97,20 @@ def _need(plan: Plan, question: Question, given: Given) -> Told:
     ref = meant(plan, question)
     examined = examine_need(plan, ref, relax=not question.quick, enough=given.enough)
     told = examined.certificate
-    more = (CUT,) if examined.is_cut else ()
     expected = need_expected(plan, examined, given.outlook)
-    return Told(ref_text(told.need.ref), (*need_sentences(told), *more), told, expected)
+    sentences = (*need_sentences(told), *_tried(examined))
+    return Told(ref_text(told.need.ref), sentences, told, expected)
+
+
+def _tried(examined: Examined) -> Iterator[str]:
+    """What was tried in vain, and what was not tried."""
+    tried, left_out = examined.tried, examined.left_out
+    if tried and not examined.certificate.relaxations:
+        were = "1 that was tried" if tried == 1 else f"{tried} that were tried, each on its own"
+        yield f"No change helps of the {were}."
+    if left_out:
+        ways = "1 more way" if left_out == 1 else f"{left_out} more ways"
+        yield f"{ways} to change it {'was' if left_out == 1 else 'were'} {CUT}"
 
 
 _ANSWERS: Final[Mapping[About, Callable[[Plan, Question, Given], Told]]] = {
