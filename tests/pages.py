@@ -152,3 +152,13 @@ def headings(page: str) -> list[str]:
     """The headings of a page, of every level, without their marks."""
     lines = prose(page).splitlines()
     return [line.lstrip("#").strip() for line in lines if re.match(r"#{1,6} ", line)]
+
+
+def placeholders(page: str) -> list[str]:
+    """Lines of nothing but capitals, outside of blocks: they stand for what was to be written."""
+    inside = {line for block in blocks(page) for line in range(block.line, block.end)}
+    return [
+        line
+        for at, line in enumerate(page.splitlines())
+        if at not in inside and re.fullmatch(r"[A-Z][A-Z _-]{2,}", line.strip())
+    ]

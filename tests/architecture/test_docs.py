@@ -74,6 +74,11 @@ def test_every_relative_link_leads_somewhere(path: Path) -> None:
     assert pages.dead_links(page(path), outside.ROOT / path.parent) == []
 
 
+@page_by_page
+def test_no_page_has_a_line_that_stands_for_what_was_to_be_written(path: Path) -> None:
+    assert pages.placeholders(page(path)) == []
+
+
 @pytest.mark.parametrize("path", ADRS, ids=str)
 def test_a_decision_has_all_its_parts(path: Path) -> None:
     assert missing_headings(page(path)) == []
