@@ -118,6 +118,13 @@ class TestWhatGoesIn:
         said = tree.project()["project"]["classifiers"]
         assert f"Programming Language :: Python :: {python[1]}" in said
 
+    def test_the_lock_is_all_that_is_installed_and_is_seen_to_be_enough(self) -> None:
+        runs = told(OURS, "RUN")
+        locked = [line for line in runs if "requirements.lock" in line]
+
+        assert ["--no-deps" in line and "--require-hashes" in line for line in locked] == [True]
+        assert [line for line in runs if "--no-index" in line and "&& pip check" in line] != []
+
     def test_what_only_building_needs_is_taken_out_again(self) -> None:
         extras = tree.project()["project"]["optional-dependencies"]["build"]
         taken = [line.partition("pip uninstall --yes ")[2] for line in told(OURS, "RUN")]
