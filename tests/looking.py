@@ -89,6 +89,18 @@ def go(page: "Page", name: str) -> None:
     page.wait_for_load_state()  # or what is not there has only not come yet
 
 
+def allocate(page: "Page", gpus: int) -> str:
+    """From the form to the page of an active allocation; its path."""
+    go(page, "Allocations")
+    page.get_by_text("New allocation").click()
+    page.get_by_label("What").select_option(f"h200-sxm-slice@region-1@{gpus}")
+    page.get_by_label("SSH key").select_option(label="laptop")
+    page.get_by_role("button", name="Create allocation").click()
+    page.get_by_text("is asked for.").wait_for()
+    page.locator(".steps li.now", has_text="active").wait_for()
+    return urlsplit(page.url).path
+
+
 def are(found: "Locator", count: int) -> None:
     """So many are there, or will be: a page may come before the numbers on it."""
     expect = pytest.importorskip("playwright.sync_api").expect

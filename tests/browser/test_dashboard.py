@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import outside
-from looking import Fleet, Looking, are, documented, go, picture, sign_in
+from looking import Fleet, Looking, allocate, are, documented, go, picture, sign_in
 from mainstay.model.assignment import PRIORITY_MAX
 from mainstay.runtime.clock import SystemClock
+from readable import unreadable
 from running import until
 from tree import BIN
 
@@ -179,19 +180,8 @@ def test_5_a_machine_is_found_by_the_address_and_shows_its_life_and_history(
     picture(admin, "07-machine")
 
 
-def _allocate(page: "Page", gpus: int) -> None:
-    """From the form to the page of an active allocation."""
-    go(page, "Allocations")
-    page.get_by_text("New allocation").click()
-    page.get_by_label("What").select_option(f"h200-sxm-slice@region-1@{gpus}")
-    page.get_by_label("SSH key").select_option(label="laptop")
-    page.get_by_role("button", name="Create allocation").click()
-    page.get_by_text("is asked for.").wait_for()
-    page.locator(".steps li.now", has_text="active").wait_for()
-
-
 def test_6_an_allocation_is_created_and_its_timeline_grows(admin: "Page", pictured: bool) -> None:
-    _allocate(admin, 2)
+    allocate(admin, 2)
     until(lambda: admin.locator("#timeline li").count() > 2)
     picture(admin, "08-allocation")
     if pictured:
@@ -208,7 +198,7 @@ def test_6_an_allocation_is_created_and_its_timeline_grows(admin: "Page", pictur
 
 
 def test_7_it_is_released_and_its_proof_and_its_bill_are_seen(admin: "Page") -> None:
-    _allocate(admin, 1)
+    allocate(admin, 1)
     kept = admin.url
     admin.get_by_role("link", name="Release", exact=True).click()
     admin.get_by_text("1 GPU is given back").wait_for()
@@ -252,8 +242,10 @@ def test_who_waits_for_room_sees_why_and_may_wait_no_longer(admin: "Page", fleet
         admin.get_by_role("heading", name="Capacity request").wait_for()
         admin.get_by_text("pause by").first.wait_for()
         picture(admin, "10-waiting")
+        assert unreadable(admin) == []
         admin.get_by_role("link", name="Wait no longer").click()
         admin.get_by_text("Nobody waits for 8 GPUs any more").wait_for()
+        assert unreadable(admin) == []
         admin.get_by_role("button", name="Wait no longer").click()
         admin.get_by_text("It is waited for no longer.").wait_for()
         admin.locator(".facts").filter(has_text="cancelled").wait_for()

@@ -8,6 +8,7 @@ import pytest
 
 from lone_dashboard import Lone, lone
 from looking import Looking, are, sign_in
+from readable import unreadable
 from running import until
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def test_a_machine_that_failed_is_retired_with_a_reason(alone: Lone, looking: Lo
         _look(page, alone, "/machines/sha-1")
         page.get_by_role("link", name="Retire").click()
         page.get_by_role("heading", name="Retire sha-1?").wait_for()
+        assert unreadable(page) == []
         page.get_by_role("button", name="Retire").click()  # the browser asks for a reason
         assert page.url.endswith("/machines/sha-1/retire")
         page.get_by_label("Reason").fill("the board is dead")
@@ -123,6 +125,7 @@ def test_a_dashboard_that_hangs_is_not_taken_for_one_that_lives(
         try:
             _is(page, "stale since")
             assert page.evaluate("'stale' in document.documentElement.dataset")
+            assert unreadable(page) == []
         finally:
             alone.go_on()
         _is(page, "live")
