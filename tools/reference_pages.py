@@ -28,6 +28,7 @@ from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
 from mainstay.tenancy.states import HOLDING, Edge, Status
 from mainstay.tenancy.states import NEXT as ALLOCATION_NEXT
 from page_parts import NOTICE, docs_below, table
+from proto_pages import proto_page
 from registry_pages import provider_metrics_page, tenancy_metrics_page
 from shard_pages import events_page, metrics_page
 
@@ -319,6 +320,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "provider-metrics.md": provider_metrics_page,
     "events.md": events_page,
     "api.md": api_page,
+    "mainstay-v1.md": proto_page,
     "openapi.json": openapi,
     "events.asyncapi.json": events_doc.text,
 }
