@@ -45,6 +45,7 @@ soak: install-dev ## the long random tests: twenty times the budget of `make tes
 		tests/integration/test_up_large.py
 	@MAINSTAY_SOAK=5 $(PYTEST) tests/integration/test_sessions_bench.py \
 		tests/integration/test_up_bench.py tests/integration/test_explain_bench.py \
+		tests/integration/test_dashboard_bench.py \
 		tests/integration/test_soak_shard.py # timed, so one after the other
 
 bench: install ## the figures we promise, as JSON

@@ -3,11 +3,15 @@
 import io
 import json
 import re
-from contextlib import redirect_stdout
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
 
 import pytest
 
-from mainstay.bench.dashboard import BUDGET_MS, Size
+import outside
+from mainstay.bench import dashboard_browser as browser
+from mainstay.bench.dashboard import BUDGET_MS, SHOWN_MS, Size
 from mainstay.bench.dashboard_pages import Seen, paths
 from mainstay.cli import bench as command
 from mainstay.cli import exits
@@ -15,6 +19,7 @@ from mainstay.dashboard.paging import SIZE
 from mainstay.dashboard.paths import PAGES
 from mainstay.model.state import State
 from mainstay.model.views import MachineRow, NeedRow
+from tree import BIN
 
 ELSEWHERE = {"/nodes", "/nodes/{node}", "/allocations", "/allocations/{allocation}",
              "/allocations/{allocation}/release", "/allocations/{allocation}/cancel", "/quotas",
@@ -46,6 +51,52 @@ def test_it_prints_one_object_with_the_work_of_every_page_beside_its_times() -> 
     assert {len(samples) for samples in answer["samples"].values()} == {2}
 
 
+def visited(machines: int, visits: int) -> dict[str, Any]:
+    words = ["--machines", str(machines), "--asks", "1", "--visits", str(visits), "--json"]
+    ended = outside.run([BIN / "mainstay", "bench", "dashboard", *words], timeout_s=1_800.0)
+    assert ended.returncode == 0, ended.stderr
+    answer: dict[str, Any] = json.loads(ended.stdout)
+    return answer
+
+
+@pytest.mark.needs("chromium")
+def test_the_largest_pages_are_shown_in_a_browser() -> None:
+    answer = visited(1_000, visits=1)
+
+    shown = answer["shown"]
+    assert shown.keys() == browser.CONTENT.keys()
+    assert all(0 < told["answered_p50_ms"] < told["p50_ms"] for told in shown.values())
+    assert shown["machines"]["elements"] > SIZE
+    assert answer["shown_p99_ms"] == max(told["p99_ms"] for told in shown.values())
+    assert answer["fixture"]["racks is shown whole"]
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.skipif(outside.soak_factor() == 1, reason="500,000 machines: in `make soak`")
+def test_the_largest_pages_over_half_a_million_machines_are_shown_within_a_second() -> None:
+    answer = visited(500_000, visits=20)
+
+    assert answer["fixture"]["machines"] == 500_000
+    assert answer["budget"]["shown_p99_ms"] == SHOWN_MS
+    assert "shown_p99_ms" not in answer["over_budget"]
+
+
+def test_without_what_drives_a_browser_one_line_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "playwright.async_api", None)
+    said, words = io.StringIO(), ["dashboard", "--machines", "1000", "--visits", "1"]
+
+    with redirect_stderr(said):
+        code = exits.run(command.app, words, name="bench")
+
+    assert code == exits.FAILED
+    assert said.getvalue() == (
+        "mainstay: the package playwright is not installed:"
+        " make install-dev packages, or leave --visits out\n"
+    )
+
+
 def test_every_page_that_asks_a_shard_is_measured() -> None:
     row, need = (
         MachineRow(id="m", state=State.IDLE, zone="z"),
@@ -66,7 +117,7 @@ def test_a_page_that_could_not_be_made_has_no_figure(mark: bytes) -> None:
 
 
 def test_the_budget_is_the_promise() -> None:
-    assert BUDGET_MS == 300.0
+    assert (BUDGET_MS, SHOWN_MS) == (300.0, 1_000.0)
     assert (Size(machines=500_000, asks=1).needs, Size(machines=500_000, asks=1).racks) == (
         5_000, 500,
     )  # fmt: skip

@@ -137,13 +137,20 @@ def sessions(
 def dashboard(
     machines: Annotated[int, typer.Option(min=1000, help="Size of the fleet.")] = 500_000,
     asks: Annotated[int, typer.Option(min=1, help="How often each page is asked for.")] = 10,
+    visits: Annotated[
+        int,
+        typer.Option(
+            min=0, help="How often Chromium goes to the largest pages; 0: it is not needed."
+        ),
+    ] = 0,
     one_line: JsonOption = False,
 ) -> int:
     """Every page of the dashboard over a shard process, by HTTP: bytes, rows, calls, times."""
     from mainstay.bench import dashboard as bench_dashboard
 
-    frame = _frame("dashboard", {"machines": machines, "asks": asks})
-    bench_dashboard.run(frame, bench_dashboard.Size(machines=machines, asks=asks))
+    size = bench_dashboard.Size(machines=machines, asks=asks, visits=visits)
+    frame = _frame("dashboard", {"machines": machines, "asks": asks, "visits": visits})
+    bench_dashboard.run(frame, size)
     return _print(frame, one_line=one_line)
 
 
