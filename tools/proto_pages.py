@@ -20,7 +20,7 @@ SOURCES = Path(__file__).resolve().parent.parent / "proto"
 PACKAGE = "mainstay.v1"
 INTRODUCTION = """# Calls of our own
 
-Everything in the package `mainstay.v1`, from `proto/mainstay/v1`: what people and tools ask of
+Everything in `proto/mainstay/v1`, the package mainstay.v1: what people and tools ask of
 shards, coordinators and providers over gRPC, and the messages that our fields in BigFleet's calls
 carry. Who may make which call is on the page of [access](access.md), BigFleet's own calls are on
 [the wire](wire.md). In proto3 what is not sent is empty, zero or false.
