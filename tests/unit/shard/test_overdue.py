@@ -271,8 +271,8 @@ class TestDeadline:
             def again(now_s: float) -> None:
                 if now_s == 1000:
                     before = rows_of(inventory.snapshot(), [M, other.id])
-                    for machine in (M, other.id):
-                        inventory.remove(machine)
+                    for name in (M, other.id):
+                        inventory.remove(name)
                     for machine in (ours, other):
                         inventory.add(machine, now=0.0, source="metal")
                     after = rows_of(inventory.snapshot(), [other.id, M])
