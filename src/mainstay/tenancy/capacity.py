@@ -4,10 +4,12 @@ An allocation is all or a truthful no, at once; that stays so. Who would rather 
 these. It is refused at once, as an allocation is, unless somebody brings machines of the kind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import psycopg
 
 from mainstay.model.errors import MainstayError, Rejected, Unavailable
 from mainstay.tenancy import creation, release
@@ -15,7 +17,8 @@ from mainstay.tenancy.database.connect import Connection, Pool, Row, transaction
 from mainstay.tenancy.ids import Ids
 from mainstay.tenancy.placement.place import Reason
 from mainstay.tenancy.request import Order, SkuUnavailable
-from mainstay.tenancy.states import REQUEST_PREFIX, Actor, CapacityState
+from mainstay.tenancy.states import REQUEST_PREFIX, Actor, CapacityState, Status
+from mainstay.tenancy.transition import locked
 
 BRIDGE_SEEN_S: Final = 60
 """Who has not said for so long that it brings machines brings none."""
@@ -27,6 +30,8 @@ PAGE_MAX: Final = 200
 CURABLE: Final = frozenset({Reason.REGION, Reason.NO_ROOM, Reason.NOT_READY})
 """Refusals that another machine would end."""
 
+
+NOTHING_HELD: Final = frozenset({Status.FAILED, Status.RELEASED})
 
 C = CapacityState
 
@@ -117,8 +122,12 @@ async def cancel(pool: Pool, request: str, *, project: str | None) -> Row:
     return await show(pool, request, project=project)
 
 
-async def place_due(pool: Pool, ids: Ids) -> int:
-    """Try all that wait, the most important first; end what has waited too long. How many ended."""
+async def place_due(pool: Pool, ids: Ids) -> dict[str, Exception]:
+    """Try all that wait, the most important first; end what has waited too long.
+
+    Those that could not be dealt with, with the reason: they keep no other from its turn, and are
+    tried again the next time.
+    """
     await _expire(pool)
     async with transaction(pool) as tx:
         found = await tx.execute(
@@ -126,14 +135,24 @@ async def place_due(pool: Pool, ids: Ids) -> int:
                where r.state = 'waiting' order by projects.priority desc, r.created_at, r.id"""
         )
         rows = await found.fetchall()
-    placed = 0
+    failing = await _each(rows, lambda row: _place(pool, ids, row))
+    late = await _late(pool)
+    return failing | await _each(late, lambda row: _take_back(pool, ids, row))
+
+
+async def _each(rows: list[Row], deal: Callable[[Row], Awaitable[None]]) -> dict[str, Exception]:
+    failing: dict[str, Exception] = {}
     for row in rows:
-        placed += await _place(pool, ids, row)
-    await _take_back(pool, ids)
-    return placed
+        try:
+            await deal(row)
+        except Unavailable:  # the database, and so for all of them
+            raise
+        except (MainstayError, psycopg.Error) as error:
+            failing[row["id"]] = error
+    return failing
 
 
-async def _place(pool: Pool, ids: Ids, row: Row) -> bool:
+async def _place(pool: Pool, ids: Ids, row: Row) -> None:
     order = Order(
         project=row["project_id"],
         by=row["requested_by"],
@@ -147,35 +166,36 @@ async def _place(pool: Pool, ids: Ids, row: Row) -> bool:
         made = await creation.requested(pool, _as(ids, row["id"]), order)
     except SkuUnavailable as refusal:
         await _note(pool, row["id"], refusal.message)
-        return False
     except Unavailable:
-        return False
+        return
     except MainstayError as error:  # the key is gone, the balance is used up
         await _end(pool, row["id"], C.CANCELLED, f"{error.message} ({error.code})")
-        return True
-    await _end(pool, row["id"], C.PLACED, "", made["id"])
-    return True
+    else:
+        await _end(pool, row["id"], C.PLACED, "", made["id"])
 
 
-async def _take_back(pool: Pool, ids: Ids) -> None:
-    """What was placed for who had stopped waiting meanwhile."""
+async def _late(pool: Pool) -> list[Row]:
+    """Who had stopped waiting when the allocation was made, and has not been dealt with."""
     async with transaction(pool) as tx:
         found = await tx.execute(
-            """select r.id, r.project_id, r.requested_by, a.id as allocation
+            """select r.id, r.requested_by, a.id as allocation
                from capacity_requests r join allocations a on a.id = 'alc_' || substr(r.id, 5)
-               where r.state in ('cancelled', 'expired') and r.allocation_id is null"""
+               where r.state in ('cancelled', 'expired') and r.allocation_id is null
+               order by r.id"""
         )
-        late = await found.fetchall()
-    for row in late:
-        await release.release(
-            pool, ids, row["allocation"], actor=Actor.TENANT, by=row["requested_by"],
-            project=row["project_id"],
-        )  # fmt: skip
-        async with transaction(pool) as tx:
-            await tx.execute(
-                "update capacity_requests set allocation_id = %s where id = %s",
-                [row["allocation"], row["id"]],
-            )
+        return await found.fetchall()
+
+
+async def _take_back(pool: Pool, ids: Ids, late: Row) -> None:
+    """What it holds, if anything; with the note that it was dealt with, or neither."""
+    async with transaction(pool) as tx:
+        row = await locked(tx, late["allocation"])
+        if row["status"] not in NOTHING_HELD:
+            by = late["requested_by"]
+            await release.given_back(tx, ids, row, actor=Actor.TENANT, by=by)
+        await tx.execute(
+            "update capacity_requests set allocation_id = %s where id = %s", [row["id"], late["id"]]
+        )
 
 
 async def _may_wait(pool: Pool, order: Order, refusal: SkuUnavailable) -> bool:

@@ -20,16 +20,20 @@ async def release(
     Refused: a failed allocation (it was never given), and whoever the table does not name.
     Another project's allocation does not exist.
     """
-    attempt = _attempt(actor, by, allocation)
     try:
         async with transaction(pool) as tx:
             row = await _seen(tx, allocation, actor, project)
-            moved = await _given_back(tx, ids, row, actor)
-            await audit.record(tx, attempt.about(row), done=True)
-            return moved
+            return await given_back(tx, ids, row, actor=actor, by=by)
     except Rejected as error:
-        await audit.refused(pool, attempt, error)
+        await audit.refused(pool, _attempt(actor, by, allocation), error)
         raise
+
+
+async def given_back(tx: Connection, ids: Ids, row: Row, *, actor: Actor, by: str) -> Row:
+    """The same of a row that is locked, as a part of more; what is refused is the caller's."""
+    moved = await _moved(tx, ids, row, actor)
+    await audit.record(tx, _attempt(actor, by, row["id"]).about(row), done=True)
+    return moved
 
 
 async def force_release(pool: Pool, ids: Ids, allocation: str, *, by: str) -> Row:
@@ -57,7 +61,7 @@ async def _seen(tx: Connection, allocation: str, actor: Actor, project: str | No
     return row
 
 
-async def _given_back(tx: Connection, ids: Ids, row: Row, actor: Actor) -> Row:
+async def _moved(tx: Connection, ids: Ids, row: Row, actor: Actor) -> Row:
     if row["status"] in cancel.BEFORE_ACTIVE:
         return await cancel.intend(tx, row, actor)
     if _is_done(row, actor):
