@@ -61,6 +61,8 @@ SUBJECTS: Final = {
     "events that failed": r'mainstay_outbox_rows\{status="failed"\}',
     "a worker that is gone": r"mainstay_worker_beat_timestamp_seconds",
     "a bridge without a session": r"mainstay_bridge_connected",
+    "a bridge that says no demand": r"mainstay_bridge_ok",
+    "what a bridge leaves as it is": r"mainstay_bridge_failing",
 }
 
 SERIES: Final = re.compile(r"(mainstay_\w+)(?:\{([^}]*)\})?")

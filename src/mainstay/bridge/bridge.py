@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
+import psycopg
+
 from mainstay.bridge import rows
 from mainstay.bridge.demand import Standing, needs
 from mainstay.bridge.doing import Acts, Tools
@@ -19,7 +21,7 @@ from mainstay.bridge.machines import Machines
 from mainstay.bridge.metrics import BridgeMetrics
 from mainstay.bridge.rows import Told
 from mainstay.bridge.steps import BY_NAME, Known, Life, Name, Patience, due, is_gone
-from mainstay.model.errors import MainstayError
+from mainstay.model.errors import MainstayError, Unavailable
 from mainstay.model.frames import BootstrapAsked, CapacityHint, NodeState, ReclaimTold
 from mainstay.model.ids import ClusterId
 from mainstay.model.need import Need
@@ -27,7 +29,7 @@ from mainstay.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
 from mainstay.model.state import State
 from mainstay.runtime.log import logger
 from mainstay.session.client import SessionClient
-from mainstay.tenancy import capacity, wanted_rows
+from mainstay.tenancy import capacity, consume, wanted_rows
 from mainstay.tenancy.database.connect import Row, transaction
 from mainstay.tenancy.wanted import Kind
 
@@ -67,6 +69,7 @@ class Bridge:
         self._metrics, self._machines = metrics, machines
         self._hurry = asyncio.Event()
         self._asked: tuple[Need, ...] | None = None
+        self._failing: Mapping[str, str] = {}
         self._drains = Drains(hearing.clock)
 
     async def bootstrap(self, asked: BootstrapAsked) -> bytes:
@@ -109,7 +112,9 @@ class Bridge:
             self._hurry.clear()
             try:
                 client.set_needs(await self.look())
+                self._metrics.ok.set(1)
             except MainstayError as error:
+                self._metrics.ok.set(0)
                 logger().warning("look_failed", error=error.message)
             self._metrics.connected.set(client.facts().connected)
             try:
@@ -119,12 +124,22 @@ class Bridge:
                 continue
 
     async def look(self) -> tuple[Need, ...]:
-        """Take every step that is due; what is needed then."""
+        """Take every step that is due; what is needed then.
+
+        A life or a request that cannot be dealt with stays as it is, and keeps none of the others.
+        """
         await rows.beat(self._tools.pool, self._tools.cluster)
         self._hearing.session_s()
+        failing: dict[str, Exception] = {}
         for life in await self._lives():
-            await self._live(life)
-        await capacity.place_due(self._tools.pool, self._tools.ids)
+            try:
+                await self._live(life)
+            except Unavailable:  # the database, and so for all of them
+                raise
+            except (MainstayError, psycopg.Error) as error:
+                failing[life["node_id"]] = error
+        failing |= await capacity.place_due(self._tools.pool, self._tools.ids)
+        self._note(failing)
         async with transaction(self._tools.pool) as tx:
             kinds = [self._kind(row) for row in await wanted_rows.kinds(tx)]
             lives = await rows.lives(tx, self._tools.cluster)
@@ -250,6 +265,16 @@ class Bridge:
         if asked != self._asked:
             self._asked = asked
             logger().info("demand", machines=dict(machines), rows=len(asked))
+
+    def _note(self, failing: Mapping[str, Exception]) -> None:
+        """Said when it is new, since it comes again with every look."""
+        told = {what: consume.told(error) for what, error in failing.items()}
+        for what, why in told.items() - self._failing.items():
+            logger().warning("left_as_it_is", about=what, error=why)
+        for what in self._failing.keys() - told.keys():
+            logger().info("went_on", about=what)
+        self._failing = told
+        self._metrics.failing.set(len(told))
 
     def _count(self, name: Name, life: Row, reason: str = "") -> None:
         self._metrics.steps.labels(step=str(name)).inc()

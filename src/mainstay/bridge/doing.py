@@ -8,7 +8,7 @@ from mainstay.bridge import rows, taking
 from mainstay.bridge.blob import Blob, token_for
 from mainstay.bridge.rows import NoMachineNamed, Told
 from mainstay.bridge.steps import Life, Name
-from mainstay.model.errors import Unavailable
+from mainstay.model.errors import Rejected, Unavailable
 from mainstay.model.frames import BootstrapAsked
 from mainstay.model.ids import is_id
 from mainstay.tenancy import enrolment, wanted_rows
@@ -106,27 +106,38 @@ async def close(tools: Tools, life: Row, told: Told) -> None:
 
 async def warn(tools: Tools, life: Row, _: Told) -> None:
     """Every tenant there knows."""
-    for allocation in await taking.holders(tools.pool, life["node_id"]):
-        await taking.warn(tools.pool, tools.ids, life, allocation)
+    await _each(tools, life, taking.warn)
 
 
 async def release(tools: Tools, life: Row, _: Told) -> None:
     """Everything there is on its way out."""
-    for allocation in await taking.holders(tools.pool, life["node_id"]):
-        await taking.release(tools.pool, tools.ids, life, allocation)
+    await _each(tools, life, taking.release)
 
 
 async def bury(tools: Tools, life: Row, _: Told) -> None:
     """Nothing is held there any more, on the word of its provider."""
     await _gone(tools, life)
-    for allocation in await taking.holders(tools.pool, life["node_id"]):
-        await taking.bury(tools.pool, tools.ids, life, allocation)
+    await _each(tools, life, taking.bury)
 
 
 async def retire(tools: Tools, life: Row, _: Told) -> None:
     """This life is over."""
     async with transaction(tools.pool) as tx:
         await rows.retire(tx, life["node_id"])
+
+
+async def _each(
+    tools: Tools, life: Row, act: Callable[[Pool, Ids, Row, str], Awaitable[bool]]
+) -> None:
+    """Of those who hold something there: one that is refused keeps no other from it."""
+    refusal: Rejected | None = None
+    for allocation in await taking.holders(tools.pool, life["node_id"]):
+        try:
+            await act(tools.pool, tools.ids, life, allocation)
+        except Rejected as error:
+            refusal = refusal or error
+    if refusal is not None:
+        raise refusal
 
 
 async def _gone(tools: Tools, life: Row) -> None:

@@ -45,3 +45,14 @@ class BridgeMetrics:
             "1 while the shard has acknowledged the session.",
             registry=registry,
         )
+        self.failing = Gauge(
+            "mainstay_bridge_failing",
+            "Lives and requests that the last look could not deal with.",
+            registry=registry,
+        )
+        self.ok = Gauge(
+            "mainstay_bridge_ok",
+            "1 unless the last look came to no end: the shard then keeps the demand before it.",
+            registry=registry,
+        )
+        self.ok.set(1)

@@ -3,51 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
-from mainstay.bridge.bridge import Bridge, BridgeOptions
+from lone_bridge import ASKED, CLUSTER, KIND, a_bridge, a_life
 from mainstay.bridge.doing import DOES, Acts, Tools
-from mainstay.bridge.hearing import Hearing
-from mainstay.bridge.machines import RealMachines
-from mainstay.bridge.metrics import BridgeMetrics
 from mainstay.bridge.steps import Name
-from mainstay.model.frames import BootstrapAsked, Drain, NodeState, ReclaimTold
-from mainstay.model.ids import ClusterId, MachineId
-from mainstay.model.need import Operator, Requirement
-from mainstay.model.profile import INSTANCE_TYPE_KEY
+from mainstay.model.frames import Drain, NodeState, ReclaimTold
+from mainstay.model.ids import MachineId
 from mainstay.model.state import State
-from mainstay.runtime.clock import StepClock
 from mainstay.tenancy.database.connect import Pool
 from postgres import database_url, server
-from tenants import NEW, SLICE, rows, run
+from tenants import SLICE, rows, run
 
 __all__ = ["database_url", "server"]
 
-CLUSTER = ClusterId("tenants")
-ASKED = BootstrapAsked("r", CLUSTER, (Requirement(INSTANCE_TYPE_KEY, Operator.IN, ("t",)),), "m-1")
-KIND = """
-    insert into node_kinds (kind, region, instance_types, sold_as, slots, gpus_total)
-    values ('k', 'region-1', '{t}', array[%s], '[]', 8) returning kind
-"""
 LIVES = "select machine, incarnation, state, preemptor_priority from bridge_nodes order by 1, 2"
-
-
-def a_bridge(pool: Pool, acts: Acts | None = None) -> Bridge:
-    """Connected, and with machines that look after themselves."""
-    tools = Tools(
-        cluster=CLUSTER, pool=pool, ids=NEW, key=b"k" * 32, agents_url="https://127.0.0.1:1",
-        authority="", join_s=60.0, cleanup_s=8.0,
-    )  # fmt: skip
-    hearing = Hearing(StepClock(100.0), lambda: (1, True))
-    options = BridgeOptions(acts=acts or Acts())
-    return Bridge(tools, hearing, options, BridgeMetrics(CollectorRegistry()), RealMachines())
-
-
-async def a_life(bridge: Bridge, pool: Pool, machine: str) -> None:
-    """One on which somebody has enrolled."""
-    await bridge.bootstrap(replace(ASKED, machine=machine))
-    enrolled = "update nodes set cert_fingerprint = id where status <> 'retired' returning id"
-    await rows(pool, enrolled)
 
 
 async def lives(pool: Pool) -> list[tuple[Any, ...]]:
