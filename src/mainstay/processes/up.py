@@ -19,7 +19,6 @@ from mainstay.config.up import UpConfig
 from mainstay.model.errors import Unavailable
 from mainstay.processes.up_ground import (
     FAILED_LOG,
-    OF_THE_DISK,
     filled,
     has_begun,
     has_started,
@@ -167,13 +166,15 @@ class Supervisor:
         return child
 
     def _again(self, watched: Watched, now_s: float) -> None:
-        """A disk that does not even take its log is no reason to end the others."""
+        """A system that makes no process now, or takes no log, is no reason to end the others."""
         try:
             watched.child, watched.started_s = self._begin(watched.part), now_s
         except OSError as error:
-            if error.errno not in OF_THE_DISK:
-                raise
             watched.again_s = now_s + PAUSE_MAX_S
+            if not watched.lacks_room:
+                with suppress(OSError):
+                    cannot = f"{watched.part.name} cannot be started: {error.strerror}"
+                    self.voice.say(f"{cannot}; again in {PAUSE_MAX_S:.0f} s")
         else:
             watched.again_s = None
 

@@ -1,15 +1,21 @@
 """What the supervisor of `mainstay up` says of one that dies, and what it does then."""
 
+import errno
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import pytest
+from typing_extensions import override
 
 from mainstay.config.up import UpConfig
 from mainstay.processes.up import PAUSE_MAX_S, Supervisor, Watched
 from mainstay.processes.up_ground import FULL_BYTES, filled
 from mainstay.processes.up_plan import USUAL_PORTS, Part, Stage
 from mainstay.processes.up_told import Lines
-from mainstay.runtime.children import Children
+from mainstay.runtime.children import Child, Children
 from mainstay.runtime.clock import StepClock
 
 FULL: Final = Path("/proc")
@@ -88,6 +94,42 @@ def test_a_disk_that_does_not_take_the_log_of_one_is_no_reason_to_end_the_others
 
         assert [each.again_s is None for each in supervisor.watched] == [True]
         assert len([*children]) == 2
+    assert len(scene.said) == 1  # that the disk is full
+
+
+class Refused(Children):
+    """A system that makes no process now, or no file, and does again later."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.refusals: list[OSError] = []
+
+    @override
+    def command(self, name: str, words: Sequence[str]) -> Child:
+        if self.refusals:
+            raise self.refusals.pop()
+        return super().command(name, words)
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.EIO])
+def test_a_system_that_makes_no_process_now_is_no_reason_to_end_the_others(
+    tmp_path: Path, number: int
+) -> None:
+    """It is told each time, and the process comes when it can."""
+    with Refused(tmp_path) as children:
+        scene = Scene(children)
+        supervisor = scene.supervisor(tmp_path)
+        children.refusals = [OSError(number, os.strerror(number))] * 2
+        scene.dies_and_is_started_again(supervisor)
+        (watched,) = supervisor.watched
+        for again in (False, True):
+            scene.clock.advance(PAUSE_MAX_S)
+            assert watched.again_s is not None
+            supervisor.look()
+            assert (watched.again_s is None) == again
+
+    assert len([*children]) == 2
+    assert scene.said[1:] == [f"world cannot be started: {os.strerror(number)}; again in 30 s"] * 2
 
 
 def test_a_disk_is_full_when_postgresql_could_take_no_more_from_it() -> None:
