@@ -1,7 +1,9 @@
 """Requests that wait: what is placed late is given back, and one that cannot be keeps no other."""
 
+import psycopg
+
 from mainstay.tenancy import capacity, creation
-from mainstay.tenancy.database.connect import Pool
+from mainstay.tenancy.database.connect import Pool, transaction
 from mainstay.tenancy.holdings import HoldingsDiffer
 from postgres import database_url, server
 from tenants import NEW, activate, begin, fail, faults, node, order, rows, run, told, value
@@ -120,5 +122,24 @@ def test_one_that_cannot_be_given_back_keeps_no_other_and_is_tried_again(databas
         assert not await capacity.place_due(pool, NEW)
         assert (await seen(pool))["cap_a"] == ("expired", "alc_a")
         assert await faults(pool) == {}
+
+    run(database_url, scenario)
+
+
+def test_one_that_the_database_refuses_keeps_no_other_from_its_turn(database_url: str) -> None:
+    async def scenario(pool: Pool) -> None:
+        await node(pool)
+        for name in ("a", "b"):
+            await waits(pool, name)
+        strange = "alter table allocations add constraint strange check (id <> 'alc_a')"
+        async with transaction(pool) as tx:
+            await tx.execute(strange)
+
+        failing = await capacity.place_due(pool, NEW)
+
+        assert {which: type(error) for which, error in failing.items()} == {
+            "cap_a": psycopg.errors.CheckViolation
+        }
+        assert await seen(pool) == {"cap_a": ("waiting", None), "cap_b": ("placed", "alc_b")}
 
     run(database_url, scenario)
