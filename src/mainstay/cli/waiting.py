@@ -69,7 +69,13 @@ class Outage:
                 self._sleep(self._pauses.after(self._clock.elapsed_s() - began_s))
                 yield {}
 
+    def pause(self, seconds: float) -> None:
+        """Before the next question of somebody who is answered."""
+        self._sleep(seconds)
+
     def _heard(self) -> None:
+        if self._since_s is not None:
+            self._pauses = Pauses(Random(), PAUSES)
         self._has_answered, self._since_s = True, None
 
     def _bear(self, error: Unavailable) -> None:
@@ -83,16 +89,24 @@ class Outage:
         self._sleep(self._pauses.after(0.0))
 
 
-def waited(client: "Client", body: Mapping[str, Any], key: str | None, form: output.Format) -> int:
+def waited(
+    client: "Client",
+    body: Mapping[str, Any],
+    key: str | None,
+    form: output.Format,
+    *,
+    outage: Outage | None = None,
+) -> int:
     """Print the allocation's id once there is one; what is waited for is said on stderr."""
-    found = client.post("/capacity-requests", body, key=key)
-    asked, said, outage = f"/capacity-requests/{found['request_id']}", "", Outage()
+    outage = outage or Outage()
+    found = outage.through(lambda: client.post("/capacity-requests", body, key=key))
+    asked, said = f"/capacity-requests/{found['request_id']}", ""
     while found["state"] == "waiting":
         line = f"{found['request_id']} waits: {found['reason'] or 'machines are asked for'}"
         if line != said:
             sys.stderr.write(f"{line} (`mainstay alloc cancel` ends it)\n")
             said = line
-        time.sleep(LOOK_S)
+        outage.pause(LOOK_S)
         found = outage.through(lambda: client.get(asked))
     if found["state"] == "placed":
         output.tell(found, found["allocation_id"], form)

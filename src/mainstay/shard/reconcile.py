@@ -57,8 +57,14 @@ class Reconciler:
         self._patience: asyncio.Timeout | None = None
 
     def owe(self, machine: MachineId, source: str) -> None:
-        """Have a machine asked for by itself: whatever its provider says of it counts."""
+        """Have a machine asked for by itself: whatever its provider says of it counts.
+
+        At once, where each list is of everything and would settle what is owed.
+        """
         self._belief.owed[source].add(machine)
+        for feed in self._feeds:
+            if feed.name == source and not feed.incremental:
+                feed.ask_for([machine])
 
     async def run(self) -> None:
         """Fetch, for ever; `look` takes in what was fetched."""

@@ -8,13 +8,15 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from typing_extensions import override
 
+from mainstay.cli import exits
 from mainstay.cli.client import Client
-from mainstay.cli.waiting import OUTAGE_S, PAUSES, Outage
+from mainstay.cli.output import Format
+from mainstay.cli.waiting import OUTAGE_S, PAUSES, Outage, waited
 from mainstay.model.errors import Rejected, Unavailable
 from mainstay.runtime.clock import StepClock
 
@@ -81,6 +83,33 @@ def test_an_outage_that_does_not_end_is_a_failure() -> None:
         scene.outage.through(ask)
 
     assert OUTAGE_S <= scene.clock.elapsed_s() < OUTAGE_S + PAUSES.longest_s
+
+
+def test_an_order_that_is_answered_waits_through_an_outage_that_begins_at_once(
+    capsys: Captured,
+) -> None:
+    class Api:
+        asked = staticmethod(told(GONE, GONE, {"state": "placed", "allocation_id": "alc_1"}))
+
+        def post(self, path: str, body: object, *, key: str | None) -> dict[str, object]:
+            return {"request_id": "cap_1", "state": "waiting", "reason": ""}
+
+        def get(self, path: str) -> object:
+            return self.asked()
+
+    api = cast("Client", Api())
+
+    assert waited(api, {}, None, Format.TABLE, outage=Scene().outage) == exits.DONE
+    assert capsys.readouterr().out == "alc_1\n"
+
+
+def test_pauses_are_short_again_when_an_outage_has_ended() -> None:
+    scene = Scene()
+    scene.outage.through(told("there"))
+    for _ in range(2):
+        scene.outage.through(told(*[GONE] * 8, "there"))
+
+    assert max(scene.pauses[8:10]) <= 2 * PAUSES.shortest_s
 
 
 def test_what_is_refused_is_refused_at_once() -> None:

@@ -22,7 +22,9 @@ from mainstay.model.errors import (
     NotSupported,
     Rejected,
     Unavailable,
+    UnknownMachine,
 )
+from mainstay.model.ids import MachineId
 from mainstay.model.state import State
 from mainstay.shard.events import Event
 from mainstay.shard.hands.acting import Acting
@@ -79,6 +81,22 @@ class Line:
 
 def a_line(*, epoch: int = 7) -> Line:
     return Line(a_link(State.SPECULATIVE), epoch=epoch)
+
+
+class TestQuestions:
+    def test_a_refusal_to_tell_of_a_machine_is_an_answer_too(self) -> None:
+        async def scenario() -> None:
+            line = a_line()
+            line.link.will(Call.CREATE, *[SILENT] * 100)
+            with pytest.raises(Unavailable):
+                await line.caller.create(CREATE, until_s=LoopClock().elapsed_s() + 30.0)
+            assert line.caller.unanswered.barred() == {line.link.name}
+            await asyncio.sleep(1)
+            with pytest.raises(UnknownMachine):
+                await line.caller.get(MachineId("nobody"))
+            assert line.caller.unanswered.barred() == frozenset()
+
+        in_time(scenario)
 
 
 class TestAttempts:

@@ -10,7 +10,15 @@ from typing import Final, TypeVar
 import pytest
 
 import whole_shard
-from mainstay.model.calls import ConfigureRequest, DrainRequest, GetRequest
+from mainstay.inventory.merge import only
+from mainstay.model.batch import MachineBatch
+from mainstay.model.calls import (
+    Capabilities,
+    ConfigureRequest,
+    DrainRequest,
+    GetRequest,
+    ListRequest,
+)
 from mainstay.model.coordination import (
     AssignDomain,
     CrossShardDrain,
@@ -131,6 +139,20 @@ def lost(whole: Whole, name: str, *, denied: bool | None) -> None:
     link.get = answer  # type: ignore[method-assign]
     if name in whole.assembled.live.inventory:
         whole.assembled.live.inventory.remove(MachineId(name))
+
+
+def lists_all(whole: Whole, *, but: str) -> None:
+    """Each list is of everything from now on, and does not name this machine."""
+    link = whole.links["sim"]
+    listing = link.listing
+
+    async def without(request: ListRequest) -> MachineBatch:
+        listed = await listing(dataclasses.replace(request, since=b""))
+        named = [MachineId(name) for name in listed.ids if name != but]
+        return dataclasses.replace(only(listed, named), full=True)
+
+    link.__class__ = type("ListsAll", (type(link),), {"capabilities": Capabilities()})
+    link.listing = without  # type: ignore[method-assign]
 
 
 def promised(whole: Whole) -> int:
@@ -484,17 +506,20 @@ class TestGiving:
 
         play(tmp_path, scenario)
 
+    @pytest.mark.parametrize("says_changes", [True, False])
     @pytest.mark.parametrize(
         ("name", "seconds"), [("m5.large.zone-c.reserved.00000", MISSING_S), ("no-such", UNSEEN_S)]
     )
     def test_a_stray_that_its_provider_does_not_have_is_dropped_in_time(
-        self, tmp_path: Path, name: str, seconds: float
+        self, tmp_path: Path, name: str, seconds: float, says_changes: bool
     ) -> None:
         async def scenario(whole: Whole, _: Cluster) -> None:
             holder = whole.assembled.holder
             await accepted(whole, handed(name))
             await asyncio.sleep(20)
             await holder.sweep()
+            if not says_changes:
+                lists_all(whole, but=name)
             lost(whole, name, denied=True)
             await swept(whole, seconds - 20)
             assert name in holder.owned.here

@@ -778,6 +778,19 @@ class TestInOurHands:
 
         play(scenario, SlowToBegin(a_machine(State.CONFIGURING)))
 
+    def test_an_answer_about_one_machine_shows_that_its_provider_answers(self) -> None:
+        async def scenario(w: World) -> None:
+            await w.first()
+            w.links["metal"].delay_s = 100.0
+            w.feeds["metal"].ask(full=True)
+            for name in ("m-1", "nobody"):
+                await asyncio.sleep(5)
+                w.feeds["metal"].ask_for([MachineId(name)])
+                await asyncio.sleep(1)
+                assert w.reconciler.heard.answered_at_s("metal") == w.clock.elapsed_s() - 1
+
+        play(scenario, FakeLink(a_machine(State.IDLE)))
+
     def test_a_single_answer_from_before_we_touched_the_machine_is_asked_for_again(self) -> None:
         async def scenario(w: World) -> None:
             await w.first()

@@ -110,7 +110,13 @@ class Caller:
 
     async def get(self, machine: MachineId) -> Machine:
         """One machine, asked for once."""
-        found = await self._timed(self.link.get(GetRequest(machine)), self.options.timeout_s)
+        try:
+            found = await self._timed(self.link.get(GetRequest(machine)), self.options.timeout_s)
+        except Unavailable:
+            raise
+        except MainstayError:
+            self.unanswered.answered(self.source)
+            raise
         self.unanswered.answered(self.source)
         return found
 

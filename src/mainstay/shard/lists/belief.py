@@ -31,7 +31,7 @@ class Belief:
         self._found_at_s: dict[MachineId, float] = {}
         self._denied_at_s: dict[MachineId, float] = {}
         self._named_at_s: dict[MachineId, float] = {}
-        """When the last list was taken that named a machine while it was being asked for."""
+        """When the last list came that named a machine while it was being asked for."""
 
         self._looked_at_s = 0.0
 
@@ -77,7 +77,7 @@ class Belief:
         asked = feed.asked_for()
         if asked:
             named = asked if listed.full else asked & _named(listed)
-            self._named_at_s |= dict.fromkeys(named, self._books.clock.elapsed_s())
+            self._named_at_s |= dict.fromkeys(named, feed.arrived_at_s)
 
     def took_in(self, name: str, asked_at_s: float, *, full: bool) -> None:
         """A list of this provider is in the books."""

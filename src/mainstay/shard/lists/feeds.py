@@ -108,7 +108,7 @@ class Feed:
         self.taken_asked_at_s = 0.0
         """When the list was asked for that was taken last."""
 
-        self.answered_at_s = -math.inf
+        self.arrived_at_s = -math.inf
         """When its last list came."""
 
         self.back_at_s = -math.inf
@@ -134,6 +134,11 @@ class Feed:
     def answered(self) -> bool:
         """Whether it has ever been listed, or has failed to be."""
         return self._first.is_set()
+
+    @property
+    def answered_at_s(self) -> float:
+        """When it last answered anything: a list, or a question for one machine."""
+        return max(self.arrived_at_s, self._lookups.answered_at_s)
 
     @property
     def incremental(self) -> bool:
@@ -281,7 +286,7 @@ class Feed:
         if self._health is Health.LOST or begins_anew:
             self.back_at_s = self._clock.elapsed_s()
         self._health, self._failures, self._why = Health.ANSWERING, 0, ""
-        self.answered_at_s = self._clock.elapsed_s()
+        self.arrived_at_s = self._clock.elapsed_s()
         if fetched.full:
             self._full_began_s, self._ticks_since_full = fetched.asked_at_s, 0
             if fetched.asked_at_s >= self._full_from_s:

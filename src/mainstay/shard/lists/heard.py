@@ -50,7 +50,9 @@ class Heard:
         return frozenset(feed.name for feed in self._feeds if feed.health is Health.LOST)
 
     def answered_at_s(self, source: str) -> float:
-        """When the last list of a provider came, by `Clock.elapsed_s`; -inf: never."""
+        """When a provider last answered what is asked of it here, by `Clock.elapsed_s`; -inf:
+        never.
+        """
         came = [feed.answered_at_s for feed in self._feeds if feed.name == source]
         return max(came, default=-math.inf)
 

@@ -1,6 +1,7 @@
 """Single machines asked for by Get, beside the lists of a provider: a few at a time."""
 
 import asyncio
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -59,6 +60,8 @@ class Lookups:
         self._asked: dict[MachineId, float] = {}
         self._found: list[Found] = []
         self._work = asyncio.Event()
+        self.answered_at_s = -math.inf
+        """When it last answered one, be it by a refusal."""
 
     def ask(self, machines: Iterable[MachineId]) -> None:
         """Ask for these, unless that is under way."""
@@ -99,6 +102,7 @@ class Lookups:
                 self._waiting.clear()
             else:
                 self._found.append(found)
+                self.answered_at_s = self._clock.elapsed_s()
 
     async def _answer(self, machine: MachineId) -> Found:
         asked_at_s = self._asked[machine] = self._clock.elapsed_s()

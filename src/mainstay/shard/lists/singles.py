@@ -15,7 +15,7 @@ from mainstay.shard.ownership.holdings import Holdings
 async def take_found(
     feed: Feed, found: Sequence[Found], intake: Intake, belief: Belief, holdings: Holdings
 ) -> Looked:
-    """Single machines of one provider; what is older than its last list is asked for again."""
+    """Single machines of one provider; what may be older than what a list said of one says nothing."""
     if not found:
         return NOTHING
     name = feed.name
