@@ -31,7 +31,8 @@ def nodes(draw: st.DrawFn) -> list[dict[str, Any]]:
             "gpus_total": 8,
             "status": draw(st.sampled_from(["active", "retired"])),
             "created_at": "1970-01-01T00:00:00Z",
-            "last_seen_at": draw(moments),
+            "last_seen_at": draw(st.none() | moments),
+            "retired_at": draw(st.none() | moments),
         }
         for place, name in enumerate(["m-0.1", "m-1.1", "10.0.0.5", "node-a"])
     ]

@@ -233,11 +233,12 @@ _LISTED: Final = """
     select nodes.*, count(slots.id) as slots,
            count(slots.id) filter (where slots.status = 'available') as slots_available,
            count(slots.id) filter (where slots.status = 'cleanup_blocked') as slots_blocked,
-           (select life.machine from bridge_nodes life where life.node_id = nodes.id) as machine
+           life.machine, life.retired_at
     from nodes left join slots on slots.node_id = nodes.id
+    left join bridge_nodes life on life.node_id = nodes.id
     where nodes.id > %(after)s and (%(node)s::text is null or nodes.id = %(node)s)
       and (%(retired)s or nodes.status <> 'retired')
-    group by nodes.id order by nodes.id limit %(limit)s
+    group by nodes.id, life.machine, life.retired_at order by nodes.id limit %(limit)s
 """
 
 

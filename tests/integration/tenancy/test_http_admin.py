@@ -148,7 +148,15 @@ class TestNodes:
                 "10.0.0.5": None, "m-1.1": "m-1",
             }  # fmt: skip
             shown = (await stage.readonly.get("/admin/nodes/m-1.1")).json()
-            assert shown["machine"] == "m-1"
+            assert (shown["machine"], shown["retired_at"]) == ("m-1", None)
+            await rows(
+                stage.pool,
+                """update bridge_nodes set state = 'retired', reason = 'lost',
+                          closed_at = '2026-01-01Z', retired_at = '2026-01-02Z'
+                   returning node_id""",
+            )
+            shown = (await stage.readonly.get("/admin/nodes/m-1.1")).json()
+            assert shown["retired_at"] == "2026-01-02T00:00:00Z"
 
         on_stage(database_url, scenario)
 

@@ -258,10 +258,7 @@ def _held_seconds(facts: TenantFacts) -> defaultdict[str, float]:
 def _shares(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[str, float]:
     """Which part of all GPU time each project held; what nobody held is left over."""
     there = sum(
-        node["gpus_total"]
-        * _overlap_s(
-            facts, node["created_at"], node["last_seen_at"] if node["status"] == "retired" else None
-        )
+        node["gpus_total"] * _overlap_s(facts, node["created_at"], _end(node))
         for node in _lives(facts)
     )
     whole = max(there, sum(seconds.values()))
@@ -269,6 +266,13 @@ def _shares(facts: TenantFacts, seconds: Mapping[str, float]) -> defaultdict[str
     for project, held in seconds.items():
         found[project] = held / whole if whole else 0.0
     return found
+
+
+def _end(node: Said) -> str | None:
+    """When a life was over; where nobody says it, when it was last heard, if ever."""
+    if node["status"] != "retired":
+        return None
+    return _first(node, "retired_at", "last_seen_at", "created_at")
 
 
 def _overlap_s(facts: TenantFacts, begin: str, end: str | None) -> float:

@@ -70,6 +70,9 @@ class CountedNode(Node):
     machine: str | None
     """Of a fleet, that the bridge made a node of; null: it was registered by hand."""
 
+    retired_at: datetime | None
+    """When it ceased to be that; null: it has not, or was registered by hand."""
+
     slots: int
     slots_available: int
     slots_blocked: int

@@ -36,7 +36,8 @@ def at(hours: float) -> str:
 
 def a_node(machine: str, gpus: int = 8, **given: Any) -> dict[str, Any]:
     node = {"id": node_name(machine, 1), "machine": machine, "gpus_total": gpus,
-            "status": "active", "created_at": at(-5), "last_seen_at": None}  # fmt: skip
+            "status": "active", "created_at": at(-5), "last_seen_at": None,
+            "retired_at": None}  # fmt: skip
     return {**node, **given}
 
 
@@ -219,6 +220,33 @@ def test_a_retired_life_of_a_machine_is_no_room() -> None:
     rows = by_name(facts([gone, a_node("m-1", created_at=at(1))], []))
 
     assert rows[UNCLAIMED].gpus == 8
+
+
+@pytest.mark.parametrize("lives", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("created", "retired"),
+    [pytest.param(-2, -1, id="before it is counted"), pytest.param(1, None, id="by hand")],
+)
+def test_a_life_that_never_called_takes_no_time_after_its_end(
+    lives: int, created: float, retired: float | None
+) -> None:
+    over = [
+        a_node(f"m-{n}", status="retired", created_at=at(created),
+               retired_at=None if retired is None else at(retired))
+        for n in range(2, 2 + lives)
+    ]  # fmt: skip
+    rows = by_name(facts([a_node("m-1"), *over], [an_allocation("blue", "m-1", 8)]))
+
+    assert (rows["blue"].spent, rows[UNCLAIMED].spent) == (32 * NANO, 0)
+
+
+def test_a_life_lasts_until_it_is_retired_not_until_it_was_last_heard() -> None:
+    over = a_node(
+        "m-2", status="retired", created_at=at(0), last_seen_at=at(0.5), retired_at=at(2),
+    )  # fmt: skip
+    rows = by_name(facts([a_node("m-1"), over], [an_allocation("blue", "m-1", 8)]))
+
+    assert (rows["blue"].spent, rows[UNCLAIMED].spent) == (16 * NANO, 16 * NANO)
 
 
 def test_without_the_bridge_that_is_said() -> None:
