@@ -24,11 +24,6 @@ def dollars(value: float) -> str:
     return f"${value:,.2f}"
 
 
-def money(minor: int, currency: str) -> str:
-    """An amount in the smallest unit of a currency that has a hundred of them."""
-    return f"{minor / 100:,.2f} {currency}"
-
-
 def lasting(seconds: float) -> str:
     """A length of time in its largest whole unit."""
     for size, unit in _UNITS:

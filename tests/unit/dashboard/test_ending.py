@@ -18,7 +18,7 @@ def test_before_a_release_the_page_says_what_ends_and_nothing_has_ended() -> Non
     assert 'action="/allocations/alc_1/release"' not in first
     assert 'href="/allocations/alc_1/release"' in first
     text = visitor.get("/allocations/alc_1/release").text
-    for part in ("Release alc_1?", "2 GPUs are given back", "9.00 USD per hour", ">prj<", ">n<"):
+    for part in ("Release alc_1?", "2 GPUs are given back", "$9.00 per hour", ">prj<", ">n<"):
         assert part in text
     assert 'href="/allocations/alc_1" id="back"' in text
     assert tenants.posted == []
@@ -43,7 +43,7 @@ def test_before_somebody_stops_waiting_the_page_says_what_it_would_have_cost() -
     sku = {"sku": "s", "gpu_hourly_price_minor": 450, "currency": "USD"}
     tenants.answers = {**tenants.answers, "/catalog": {"skus": [sku]}}
     text = Visitor(tenants=tenants).sign_in().get("/allocations/cap_1/cancel").text
-    assert ("36.00 USD" in text, "8 GPUs any more" in text) == (True, True)
+    assert ("$36.00" in text, "8 GPUs any more" in text) == (True, True)
     assert 'action="/allocations/cap_1/cancel"' in text
     assert tenants.posted == []
 

@@ -35,10 +35,22 @@ def tenants() -> FakeTenancy:
 
 def test_only_what_the_catalogue_allows_is_offered_each_with_its_price() -> None:
     assert [(each.value, each.label) for each in offers(CATALOGUE)] == [
-        ("slice@r1@1", "1 GPU: Slice, r1, 4.50 USD per hour; 6 free"),
-        ("slice@r1@4", "4 GPUs: Slice, r1, 18.00 USD per hour (4.50 USD per GPU); 6 free"),
-        ("metal@r1@8", "8 GPUs: Metal, r1, 33.60 USD per hour (4.20 USD per GPU); 0 free"),
+        ("slice@r1@1", "1 GPU: Slice, r1, $4.50 per hour; 6 free"),
+        ("slice@r1@4", "4 GPUs: Slice, r1, $18.00 per hour ($4.50 per GPU); 6 free"),
+        ("metal@r1@8", "8 GPUs: Metal, r1, $33.60 per hour ($4.20 per GPU); 0 free"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("currency", "each", "all_of_it"),
+    [("JPY", "450 JPY", "1,800 JPY"), ("KWD", "0.450 KWD", "1.800 KWD")],
+)
+def test_an_offer_is_priced_with_the_decimals_of_its_currency(
+    currency: str, each: str, all_of_it: str
+) -> None:
+    catalogue = {**CATALOGUE, "skus": [{**CATALOGUE["skus"][0], "currency": currency}]}
+    assert [f"{each} per hour" in one.label for one in offers(catalogue)] == [True, False]
+    assert f"{all_of_it} per hour ({each} per GPU)" in list(offers(catalogue))[1].label
 
 
 def test_the_keys_of_each_project_can_be_chosen() -> None:

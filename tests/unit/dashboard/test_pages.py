@@ -32,6 +32,7 @@ from mainstay.model import money_views as m
 from mainstay.model import questions as q
 from mainstay.model import views as v
 from mainstay.shard.answers import sentences, when
+from mainstay.tenancy.billing.charge import formatted
 from mainstay.tenancy.billing.standing import State as Standing
 
 PATHS = (
@@ -401,8 +402,38 @@ def test_an_allocation_shows_its_proof_and_its_bill_of_every_month() -> None:
         told = {**bill, "is_whole": is_whole}
         tenants.answers = {**tenants.answers, f"{ALC_1}/bill": told}
         text = Visitor(tenants=tenants).sign_in().get(ALC_1).text
-        for each in ("9.00 USD", "1.00 USD", said, "scrubbed"):
+        for each in ("$9.00", "$1.00", said, "scrubbed"):
             assert each in text
+
+
+@pytest.mark.parametrize(
+    ("currency", "amounts"),
+    [("USD", ("$9.00", "$1.00")), ("JPY", ("900 JPY", "100 JPY")),
+     ("KWD", ("0.900 KWD", "0.100 KWD"))],
+)  # fmt: skip
+def test_the_lines_of_a_bill_add_up_to_the_total_that_is_shown(
+    currency: str, amounts: tuple[str, str]
+) -> None:
+    tenants = tenancy(price={"gpu_hour_minor": 450, "currency": currency})
+    line = {"start": "2026-11-30T23:00:00Z", "end": "2026-12-01T00:00:00Z",
+            "seconds": 3600, "gpus": 2, "price_minor": 450}  # fmt: skip
+    lines = [{**line, "amount_minor": each} for each in (900, 100)]
+    bill = {
+        **tenants.answers[f"{ALC_1}/bill"], "currency": currency, "amount_minor": 1_000,
+        "amount": formatted(1_000, currency), "lines": lines, "is_whole": True,
+    }  # fmt: skip
+    tenants.answers = {**tenants.answers, f"{ALC_1}/bill": bill}
+    text = Visitor(tenants=tenants).sign_in().get(ALC_1).text
+    shown = re.findall(r">([^<>]+)</td></tr>", text[text.index("What it has cost") :])
+
+    assert tuple(shown[:2]) == amounts
+    total = re.findall(r">([^<>]+) in all", text)
+    assert sum(_digits(each) for each in shown[:2]) == _digits(total[0]) == 1_000
+    assert f"<dd>{formatted(900, currency)}</dd>" in text
+
+
+def _digits(shown: str) -> int:
+    return int("".join(each for each in shown if each.isdigit()))
 
 
 def test_an_allocation_on_its_way_says_when_and_one_that_stays_does_not() -> None:

@@ -25,7 +25,8 @@ from mainstay.dashboard.parts import (
     table,
     told_by,
 )
-from mainstay.dashboard.words import day_and_time, lasting, money, number
+from mainstay.dashboard.words import day_and_time, lasting, number
+from mainstay.tenancy.billing.charge import formatted
 from mainstay.tenancy.states import Status
 
 SIZE: Final = 50
@@ -98,7 +99,7 @@ def _row(row: Mapping[str, Any]) -> Sequence[Child]:
     return (
         link(identity, address("allocations", identity)), _status(row), str(row["project_id"]),
         str(row["sku"]), number(row["gpus"]), str(row["node_id"]),
-        money(price["gpu_hour_minor"] * row["gpus"], price["currency"]),
+        formatted(price["gpu_hour_minor"] * row["gpus"], price["currency"]),
         day_and_time(row["created_at"]),
     )  # fmt: skip
 
@@ -156,7 +157,7 @@ def _facts(row: Mapping[str, Any]) -> Html:
         ("Status", _status(row)), ("Project", str(row["project_id"])), ("SKU", str(row["sku"])),
         ("GPUs", number(row["gpus"])), ("Region", str(row["region"])),
         ("Node", node and link(node, address("nodes", node))),
-        ("Per hour", money(price["gpu_hour_minor"] * row["gpus"], price["currency"])),
+        ("Per hour", formatted(price["gpu_hour_minor"] * row["gpus"], price["currency"])),
         ("Asked for by", str(row["requested_by"])), ("Connection", connection), ("Why", why),
         ("Clean-up proved", "yes" if row["proof"] else None),
     )  # fmt: skip
@@ -218,8 +219,8 @@ def _bill(told: Any) -> Html:
     bill = told if isinstance(told, dict) else _NO_BILL
     rows = [
         (day_and_time(line["start"]), day_and_time(line["end"]), lasting(line["seconds"]),
-         number(line["gpus"]), money(line["price_minor"], bill["currency"]),
-         money(line["amount_minor"], bill["currency"]))
+         number(line["gpus"]), formatted(line["price_minor"], bill["currency"]),
+         formatted(line["amount_minor"], bill["currency"]))
         for line in bill["lines"]
     ]  # fmt: skip
     columns = (

@@ -8,9 +8,10 @@ from mainstay.dashboard.html import Child, Html, address, h, link, together
 from mainstay.dashboard.page import Page, Seen, once
 from mainstay.dashboard.pages.machines import report_of
 from mainstay.dashboard.parts import facts, field, order, state_mark
-from mainstay.dashboard.words import dollars, money, number, plural
+from mainstay.dashboard.words import dollars, number, plural
 from mainstay.model import questions as q
 from mainstay.model.state import State
+from mainstay.tenancy.billing.charge import formatted
 from mainstay.tenancy.states import CapacityState, Status
 
 GIVEN_BACK: Final = frozenset({Status.REQUESTED, Status.PROVISIONING, Status.ACTIVE})
@@ -35,7 +36,7 @@ async def release(asking: Asking, seen: Seen) -> Page:
     if row["status"] not in GIVEN_BACK:
         return _page(title, "/allocations", _nothing(f"It is {row['status']}.", back))
     price = row["price"]
-    per_hour = money(price["gpu_hour_minor"] * row["gpus"], price["currency"])
+    per_hour = formatted(price["gpu_hour_minor"] * row["gpus"], price["currency"])
     known = facts(
         ("Allocation", link(name, back)), ("Project", str(row["project_id"])),
         ("SKU", str(row["sku"])), ("GPUs", number(row["gpus"])),
@@ -81,7 +82,7 @@ def _price(told: Any, sku: str, gpus: int) -> str:
     """Of so many; nothing where the catalogue does not say."""
     catalogue = told.value if isinstance(told.value, dict) else {"skus": []}
     return next(
-        (money(each["gpu_hourly_price_minor"] * gpus, each["currency"])
+        (formatted(each["gpu_hourly_price_minor"] * gpus, each["currency"])
          for each in catalogue["skus"] if each["sku"] == sku),
         "",
     )  # fmt: skip

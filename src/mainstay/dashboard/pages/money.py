@@ -12,10 +12,11 @@ from mainstay.dashboard.pages.rows import machine_link, need_link
 from mainstay.dashboard.pages.tenant_money import by_tenant
 from mainstay.dashboard.parts import Column, age_mark, card, cards, mark, section, table, tabs
 from mainstay.dashboard.told import Told
-from mainstay.dashboard.words import dollars, exact_moment, moment, money, number, of_old, plural
+from mainstay.dashboard.words import dollars, exact_moment, moment, number, of_old, plural
 from mainstay.model import money_views as m
 from mainstay.model import views as v
 from mainstay.model.action import ActionKind
+from mainstay.tenancy.billing.charge import formatted
 from mainstay.tenancy.billing.standing import State as Standing
 
 NANO: Final = 1e9
@@ -203,5 +204,5 @@ def _tenant(name: str, told: Mapping[str, Any]) -> Sequence[Child]:
     state = str(told["state"])
     return (
         name, str(told["account"]), mark(state.replace("_", " "), STANDINGS.get(state, "plain")),
-        str(told["balance"]), money(int(told["hour_minor"]), str(told["currency"])),
+        str(told["balance"]), formatted(int(told["hour_minor"]), str(told["currency"])),
     )  # fmt: skip

@@ -8,7 +8,8 @@ from mainstay.dashboard.asking import Asking
 from mainstay.dashboard.html import EMPTY, Html, h
 from mainstay.dashboard.page import Seen, once
 from mainstay.dashboard.parts import Choice, check, order, select
-from mainstay.dashboard.words import money, plural
+from mainstay.dashboard.words import plural
+from mainstay.tenancy.billing.charge import formatted
 
 PROJECTS_MAX: Final = 20
 """So many projects are asked for their keys."""
@@ -46,9 +47,9 @@ def offers(catalogue: Mapping[str, Any]) -> Iterator[Choice]:
             continue
         each, currency = sku["gpu_hourly_price_minor"], sku["currency"]
         for count in sorted(sku["allowed_gpu_counts"]):
-            price = f"{money(each * count, currency)} per hour"
+            price = f"{formatted(each * count, currency)} per hour"
             if count > 1:
-                price += f" ({money(each, currency)} per GPU)"
+                price += f" ({formatted(each, currency)} per GPU)"
             yield Choice(
                 f"{room['sku']}@{room['region']}@{count}",
                 f"{plural(count, 'GPU')}: {sku['display_name']}, {room['region']}, {price};"
