@@ -53,7 +53,7 @@ class TenantFacts:
     nodes: Sequence[Said]
     allocations: Sequence[Said]
     since_s: float
-    """From when on shards have counted."""
+    """From when on shards that pay for tenants have counted; without any, the others."""
 
     now_s: float
 
@@ -112,12 +112,14 @@ def facts_of(
     paid: Sequence[Paid], nodes: Sequence[Said], allocations: Sequence[Said], now_s: float
 ) -> TenantFacts:
     """What all of them said, together."""
+    # A book that has nothing of tenants may be far older.
+    theirs = [one for one in paid if one.spending.hosts or one.spending.spent] or paid
     return TenantFacts(
         spending=added(one.spending for one in paid),
         costs={machine: cost for one in paid for machine, cost in one.costs.items()},
         nodes=nodes,
         allocations=allocations,
-        since_s=min((one.since_s for one in paid), default=0.0),
+        since_s=min((one.since_s for one in theirs), default=0.0),
         now_s=now_s,
     )
 

@@ -14,8 +14,10 @@ from mainstay.tenancy.billing.tenant_money import (
     UNCLAIMED,
     WHOLE,
     Cost,
+    Paid,
     TenantFacts,
     TenantRow,
+    facts_of,
     margin,
     paid_by,
     remarks,
@@ -176,6 +178,28 @@ def test_what_is_not_active_holds_room_and_pays_nothing() -> None:
 
     assert rows["blue"].spend_per_hour == 16 * NANO
     assert (rows["blue"].earns_per_hour, rows["blue"].earned) == ({}, {})
+
+
+@pytest.mark.parametrize("hosts", [1, 0])
+def test_what_was_paid_is_counted_since_a_shard_pays_for_tenants(hosts: int) -> None:
+    """Another shard may have counted for long, and never have had any of them."""
+    theirs = Paid(MoneyRow(name="tenants", hosts=hosts, spent=16 * NANO), NOW_S - HOUR_S, {})
+    others = Paid(MoneyRow(name="tenants"), NOW_S - 1_000 * HOUR_S, {})
+    nodes = [a_node("m-1", created_at=at(-999))]
+    held = an_allocation("blue", "m-1", 1, created_at=at(-999), active_at=at(-999),
+                         price={"gpu_hour_minor": 100, "currency": "USD"})  # fmt: skip
+
+    told = facts_of([theirs, others], nodes, [held], NOW_S)
+
+    assert told.since_s == NOW_S - HOUR_S
+    assert by_name(told)["blue"].earned == {"USD": 100}
+
+
+def test_where_no_shard_pays_for_tenants_it_is_counted_since_the_first_counts() -> None:
+    books = [Paid(MoneyRow(name="tenants"), SINCE_S + n, {}) for n in (5, 3, 4)]
+
+    assert facts_of(books, [], [], NOW_S).since_s == SINCE_S + 3
+    assert facts_of([], [], [], NOW_S).since_s == 0.0
 
 
 def test_currencies_are_not_mixed() -> None:
