@@ -50,17 +50,26 @@ MACHINES_MAX: Final = 5_000
 """So many machines of tenants are looked at in each shard."""
 
 PAGE: Final = 200
-PAGES_MAX: Final = 25
+OVER_MAX: Final = 5_000
+"""So many retired nodes, and allocations, are looked at; and all nodes in use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What tenants have and had: all nodes, and the newest allocations."""
+    """What tenants have and had: all nodes in use, some retired ones, the newest allocations."""
 
-    nodes: Sequence[Mapping[str, Any]]
+    in_use: Sequence[Mapping[str, Any]]
+    retired: Sequence[Mapping[str, Any]]
     allocations: Sequence[Mapping[str, Any]]
-    cut: bool
+    cut_retired: bool
     """Whether there are more."""
+
+    cut_allocations: bool
+
+    @property
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
+        """Each once; one that was retired between two questions is retired."""
+        return tuple({node["id"]: node for node in (*self.in_use, *self.retired)}.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,15 +238,18 @@ class Asking:
 
         async def ask() -> Held:
             api = self.tenants()
-            nodes, cut_nodes = await _pages(
-                api, "/admin/nodes", lambda page: ("after", str(page["items"][-1]["id"]))
-                if len(page["items"]) == PAGE else None, retired=True,
-            )  # fmt: skip
-            rows, cut = await _pages(
-                api, "/admin/allocations", lambda page: ("cursor", page["next_cursor"])
-                if page["next_cursor"] else None,
-            )  # fmt: skip
-            return Held(nodes=nodes, allocations=rows, cut=cut or cut_nodes)
+            in_use, _ = await _pages(api, "/admin/nodes", _behind_last, None)
+            retired, cut_retired = await _pages(
+                api, "/admin/nodes", _behind_last, OVER_MAX, retired=True, in_use=False
+            )
+            rows, cut = await _pages(api, "/admin/allocations", _cursor, OVER_MAX)
+            return Held(
+                in_use=in_use,
+                retired=retired,
+                allocations=rows,
+                cut_retired=cut_retired,
+                cut_allocations=cut,
+            )
 
         return await self._one(TENANCY, "held", ask, DIVIDED)
 
@@ -302,23 +314,34 @@ class Asking:
         return told
 
 
+def _behind_last(page: Mapping[str, Any]) -> tuple[str, str] | None:
+    items = page["items"]
+    return ("after", str(items[-1]["id"])) if len(items) == PAGE else None
+
+
+def _cursor(page: Mapping[str, Any]) -> tuple[str, str] | None:
+    return ("cursor", page["next_cursor"]) if page["next_cursor"] else None
+
+
 async def _pages(
     api: TenancyCalls,
     path: str,
     onward: Callable[[Mapping[str, Any]], tuple[str, str] | None],
+    rows_max: int | None,
     **query: object,
 ) -> tuple[list[Mapping[str, Any]], bool]:
-    """The rows of the first pages of a list, and whether there are more."""
+    """So many rows of a list, None: all of them, and whether there are more."""
     rows: list[Mapping[str, Any]] = []
     behind: dict[str, str] = {}
-    for _ in range(PAGES_MAX):
+    while True:
         page = await api.get(path, limit=PAGE, **query, **behind)
+        if rows_max is not None and len(rows) >= rows_max:
+            return rows, bool(page["items"])
         rows += page["items"]
         way = onward(page)
         if way is None:
             return rows, False
         behind = dict([way])
-    return rows, True
 
 
 def _bound(

@@ -238,21 +238,24 @@ _LISTED: Final = """
     left join bridge_nodes life on life.node_id = nodes.id
     where nodes.id > %(after)s and (%(node)s::text is null or nodes.id = %(node)s)
       and (%(retired)s or nodes.status <> 'retired')
+      and (%(in_use)s or nodes.status = 'retired')
     group by nodes.id, life.machine, life.retired_at order by nodes.id limit %(limit)s
 """
 
 
 async def listed(
-    pool: Pool, *, after: str = "", limit: int = 100, retired: bool = False
+    pool: Pool, *, after: str = "", limit: int = 100, retired: bool = False, in_use: bool = True
 ) -> list[Row]:
     """A page of nodes by id, each with how its slots are and the machine that it is a life of."""
-    values = {"after": after, "node": None, "limit": limit, "retired": retired}
+    values = {"after": after, "node": None, "limit": limit, "retired": retired, "in_use": in_use}
     return await _counted(pool, values)
 
 
 async def show(pool: Pool, node: str) -> Row:
     """One node, counted in the same way."""
-    rows = await _counted(pool, {"after": "", "node": node, "limit": 1, "retired": True})
+    rows = await _counted(
+        pool, {"after": "", "node": node, "limit": 1, "retired": True, "in_use": True}
+    )
     if not rows:
         raise NodeNotFound(f"no node {node}")
     return rows[0]

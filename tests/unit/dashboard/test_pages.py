@@ -285,7 +285,7 @@ def test_money_is_told_by_class_cluster_and_type(by: str) -> None:
 def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     machine, made = "shard-a-00000", "1970-01-01T00:00:00Z"
     node = {"id": f"{machine}.1", "machine": machine, "gpus_total": 8, "status": "active",
-            "created_at": made, "last_seen_at": None}  # fmt: skip
+            "created_at": made, "last_seen_at": None, "retired_at": None}  # fmt: skip
     row = {**an_allocation("alc_1"), "node_id": f"{machine}.1", "created_at": made,
            "active_at": made}  # fmt: skip
     tenants = FakeTenancy({
@@ -318,6 +318,49 @@ def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     ]  # fmt: skip
     assert "$1.00" in cells["(all)"]
     assert ">$1.00<" in visitor.get("/money?by=cluster").text
+
+
+class ManyNodes(FakeTenancy):
+    """Nodes in pages, as the API tells them."""
+
+    @override
+    async def get(self, path: str, **query: Any) -> Any:
+        told = await super().get(path, **query)
+        if path != "/admin/nodes":
+            return told
+        found = [
+            each for each in told["items"]
+            if each["id"] > query.get("after", "")
+            and query.get("retired" if each["status"] == "retired" else "in_use",
+                          each["status"] != "retired")
+        ]  # fmt: skip
+        return {"items": found[: query["limit"]]}
+
+
+@pytest.mark.parametrize(("over", "said"), [(5_000, False), (5_001, True)])
+def test_money_by_tenant_knows_each_node_in_use_behind_any_number_of_retired_ones(
+    over: int, said: bool
+) -> None:
+    machine, made = "shard-a-00000", "1970-01-01T00:00:00Z"
+    node = {"id": "z-1", "machine": machine, "gpus_total": 8, "status": "active",
+            "created_at": made, "last_seen_at": None, "retired_at": None}  # fmt: skip
+    lives = [
+        {**node, "id": f"m-{n:05}", "machine": f"m-{n:05}", "status": "retired", "retired_at": made}
+        for n in range(over)
+    ]
+    row = {**an_allocation("alc_1"), "node_id": "z-1", "created_at": made, "active_at": made}
+    tenants = ManyNodes({
+        "/admin/nodes": {"items": [*lives, node]},
+        "/admin/allocations": {"items": [row], "next_cursor": None},
+    })  # fmt: skip
+    visitor = Visitor(FakeShard("shard-a", price=0.8), tenants=tenants).sign_in()
+    text = visitor.get("/money?by=tenant").text
+    [line] = [each for each in re.findall(r"<tr>(.*?)</tr>", text) if "?project=prj" in each]
+    shown = [re.sub("<[^>]+>", "", each) for each in re.findall(r"<t[hd].*?</t[hd]>", line)]
+
+    assert shown[2] == "$0.20"
+    assert ("Only the first 5,000 retired nodes were looked at" in text) is said
+    assert "allocations were looked at" not in text
 
 
 class Draining(FakeShard):

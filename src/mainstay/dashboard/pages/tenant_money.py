@@ -58,7 +58,12 @@ def _paid(told: m.MoneyRows, machines: v.MachineRows | None, cluster: str) -> Pa
 def _cut(held: Held, machines: Sequence[Told[v.MachineRows]]) -> list[str]:
     """What was not looked at."""
     found = []
-    if held.cut:
+    if held.cut_retired:
+        found.append(
+            f"Only the first {len(held.retired):,} retired nodes were looked at: what was spent and"
+            " saved so far is divided without the others."
+        )
+    if held.cut_allocations:
         found.append(f"Only the newest {len(held.allocations):,} allocations were looked at.")
     if any(each.value and each.value.matched > len(each.value.rows) for each in machines):
         found.append(f"Only the first {MACHINES_MAX:,} machines of each shard were looked at.")

@@ -141,9 +141,13 @@ async def listed(
     after: Annotated[str, Query(max_length=128, pattern=r"^[\x20-\x7e]*$")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
     retired: bool = False,
+    in_use: bool = True,
 ) -> Nodes:
-    """Nodes by id, each with how many of its slots are free and blocked; retired ones if asked."""
-    rows = await nodes.listed(parts.pool, after=after, limit=limit, retired=retired)
+    """Nodes by id, each with how many of its slots are free and blocked; retired ones if asked.
+
+    With `retired=true&in_use=false` these alone.
+    """
+    rows = await nodes.listed(parts.pool, after=after, limit=limit, retired=retired, in_use=in_use)
     return Nodes(items=[CountedNode(**picked(CountedNode, row)) for row in rows])
 
 
