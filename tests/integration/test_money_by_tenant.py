@@ -21,7 +21,7 @@ Captured = pytest.CaptureFixture[str]
 
 CREATED: Final = datetime.fromtimestamp(NOW_S - 3_600, UTC).isoformat()
 NODE: Final = {"id": "c-000.1", "machine": "c-000", "gpus_total": 8, "status": "active",
-               "created_at": CREATED, "last_seen_at": None}  # fmt: skip
+               "created_at": CREATED, "last_seen_at": None, "retired_at": None}  # fmt: skip
 ALLOCATION: Final = {
     "allocation_id": "a-1", "project_id": "blue", "status": "active", "gpus": 2,
     "node_id": "c-000.1", "price": {"gpu_hour_minor": 250, "currency": "USD"},
@@ -36,7 +36,8 @@ class Api(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
         query = parse_qs(asked.query)
-        answer: dict[str, Any] = {"items": [NODE] if "after" not in query else []}
+        node = {**NODE, "outages": [] if "outages" in query else None}
+        answer: dict[str, Any] = {"items": [node] if "after" not in query else []}
         if asked.path.endswith("/allocations"):
             more = "cursor" not in query
             held = ALLOCATION if more else {**ALLOCATION, "project_id": "red", "gpus": 1}

@@ -17,6 +17,7 @@ from mainstay.tenancy.billing.tenant_money import (
 from outside import examples
 
 NOW_S = 4 * 3_600.0
+SILENT = {"began_at": "1970-01-01T01:00:00Z", "ended_at": "1970-01-01T03:00:00Z"}
 amounts = st.integers(0, 10**13)
 moments = st.sampled_from([f"1970-01-01T0{hour}:00:00Z" for hour in range(5)])
 
@@ -33,6 +34,7 @@ def nodes(draw: st.DrawFn) -> list[dict[str, Any]]:
             "created_at": "1970-01-01T00:00:00Z",
             "last_seen_at": draw(st.none() | moments),
             "retired_at": draw(st.none() | moments),
+            "outages": draw(st.sampled_from([[], [SILENT], [{**SILENT, "ended_at": None}]])),
         }
         for place, name in enumerate(["m-0.1", "m-1.1", "10.0.0.5", "node-a"])
     ]

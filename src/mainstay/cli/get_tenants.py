@@ -63,7 +63,7 @@ async def _paid(shard: "RemoteShard", cluster: str) -> Paid:
 
 def _nodes(api: "Client") -> Iterator[Mapping[str, Any]]:
     after = ""
-    while page := api.get("/admin/nodes", after=after, retired=True)["items"]:
+    while page := api.get("/admin/nodes", after=after, retired=True, outages=True)["items"]:
         yield from page
         after = page[-1]["id"]
 

@@ -5,7 +5,7 @@ only then are they given out. Draining ends nothing that runs.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -233,7 +233,11 @@ _LISTED: Final = """
     select nodes.*, count(slots.id) as slots,
            count(slots.id) filter (where slots.status = 'available') as slots_available,
            count(slots.id) filter (where slots.status = 'cleanup_blocked') as slots_blocked,
-           life.machine, life.retired_at
+           life.machine, life.retired_at,
+           case when %(outages)s then (
+               select coalesce(jsonb_agg(jsonb_build_object(
+                          'began_at', began_at, 'ended_at', ended_at) order by began_at), '[]')
+               from node_outages where node_id = nodes.id) end as outages
     from nodes left join slots on slots.node_id = nodes.id
     left join bridge_nodes life on life.node_id = nodes.id
     where nodes.id > %(after)s and (%(node)s::text is null or nodes.id = %(node)s)
@@ -243,19 +247,26 @@ _LISTED: Final = """
 """
 
 
-async def listed(
-    pool: Pool, *, after: str = "", limit: int = 100, retired: bool = False, in_use: bool = True
-) -> list[Row]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which nodes to list, and what of them."""
+
+    after: str = ""
+    limit: int = 100
+    retired: bool = False
+    in_use: bool = True
+    outages: bool = False
+
+
+async def listed(pool: Pool, query: Query) -> list[Row]:
     """A page of nodes by id, each with how its slots are and the machine that it is a life of."""
-    values = {"after": after, "node": None, "limit": limit, "retired": retired, "in_use": in_use}
-    return await _counted(pool, values)
+    return await _counted(pool, {**asdict(query), "node": None})
 
 
 async def show(pool: Pool, node: str) -> Row:
     """One node, counted in the same way."""
-    rows = await _counted(
-        pool, {"after": "", "node": node, "limit": 1, "retired": True, "in_use": True}
-    )
+    query = Query(limit=1, retired=True, outages=True)
+    rows = await _counted(pool, {**asdict(query), "node": node})
     if not rows:
         raise NodeNotFound(f"no node {node}")
     return rows[0]

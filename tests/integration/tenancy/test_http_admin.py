@@ -127,6 +127,31 @@ class TestNodes:
 
         on_stage(database_url, scenario)
 
+    def test_a_node_says_when_it_was_silent_if_asked(self, database_url: str) -> None:
+        """Nobody pays for that time."""
+
+        async def scenario(stage: Stage) -> None:
+            for name in ("a", "b"):
+                await node(stage.pool, name)
+            await rows(
+                stage.pool,
+                """insert into node_outages (node_id, began_at, ended_at)
+                   values ('a', '2026-01-02Z', null), ('a', '2026-01-01Z', '2026-01-01 01:00Z')
+                   returning node_id""",
+            )
+            both = [
+                {"began_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T01:00:00Z"},
+                {"began_at": "2026-01-02T00:00:00Z", "ended_at": None},
+            ]
+
+            told = (await stage.readonly.get("/admin/nodes", outages=True)).json()["items"]
+            assert {each["id"]: each["outages"] for each in told} == {"a": both, "b": []}
+            assert (await stage.readonly.get("/admin/nodes/a")).json()["outages"] == both
+            told = (await stage.readonly.get("/admin/nodes")).json()["items"]
+            assert [each["outages"] for each in told] == [None, None]
+
+        on_stage(database_url, scenario)
+
     def test_a_node_says_of_which_machine_it_is_a_life(self, database_url: str) -> None:
         """Its name does not: a node that was registered by hand may be called like one."""
 

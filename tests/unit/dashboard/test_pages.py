@@ -285,7 +285,8 @@ def test_money_is_told_by_class_cluster_and_type(by: str) -> None:
 def test_money_by_tenant_adds_up_to_what_the_cluster_of_tenants_costs() -> None:
     machine, made = "shard-a-00000", "1970-01-01T00:00:00Z"
     node = {"id": f"{machine}.1", "machine": machine, "gpus_total": 8, "status": "active",
-            "created_at": made, "last_seen_at": None, "retired_at": None}  # fmt: skip
+            "created_at": made, "last_seen_at": None, "retired_at": None,
+            "outages": []}  # fmt: skip
     row = {**an_allocation("alc_1"), "node_id": f"{machine}.1", "created_at": made,
            "active_at": made}  # fmt: skip
     tenants = FakeTenancy({
@@ -329,7 +330,7 @@ class ManyNodes(FakeTenancy):
         if path != "/admin/nodes":
             return told
         found = [
-            each for each in told["items"]
+            {**each, "outages": [] if query.get("outages") else None} for each in told["items"]
             if each["id"] > query.get("after", "")
             and query.get("retired" if each["status"] == "retired" else "in_use",
                           each["status"] != "retired")
@@ -343,7 +344,8 @@ def test_money_by_tenant_knows_each_node_in_use_behind_any_number_of_retired_one
 ) -> None:
     machine, made = "shard-a-00000", "1970-01-01T00:00:00Z"
     node = {"id": "z-1", "machine": machine, "gpus_total": 8, "status": "active",
-            "created_at": made, "last_seen_at": None, "retired_at": None}  # fmt: skip
+            "created_at": made, "last_seen_at": None, "retired_at": None,
+            "outages": []}  # fmt: skip
     lives = [
         {**node, "id": f"m-{n:05}", "machine": f"m-{n:05}", "status": "retired", "retired_at": made}
         for n in range(over)

@@ -61,7 +61,8 @@ def _cut(held: Held, machines: Sequence[Told[v.MachineRows]]) -> list[str]:
     if held.cut_retired:
         found.append(
             f"Only the first {len(held.retired):,} retired nodes were looked at: what was spent and"
-            " saved so far is divided without the others."
+            " saved so far is divided without the others, and what was paid is told with their"
+            " outages."
         )
     if held.cut_allocations:
         found.append(f"Only the newest {len(held.allocations):,} allocations were looked at.")

@@ -9,14 +9,16 @@ in the same two ways. What is wasted is nobody's: a machine that a project is on
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from mainstay.model.money_views import MoneyRows, added
 from mainstay.model.profile import CapacityType
 from mainstay.model.views import MachineRow, MoneyRow
+from mainstay.tenancy.billing.charge import Outage, Rate, elapsed_s
 
 Said = Mapping[str, Any]
+Outages = defaultdict[str, Sequence[Outage]]
 
 UNCLAIMED: Final = "(unclaimed)"
 WHOLE: Final = "(all)"
@@ -25,8 +27,6 @@ HOLDING: Final = frozenset({"requested", "provisioning", "active", "releasing", 
 """Whoever is so keeps others from its GPUs."""
 
 NANO_PER_CENT: Final = 10_000_000
-
-HOUR_S: Final = 3_600
 
 
 class Cost(NamedTuple):
@@ -130,7 +130,8 @@ def tenant_rows(facts: TenantFacts) -> tuple[TenantRow, ...]:
     seconds = _held_seconds(facts)
     shares = _shares(facts, seconds)
     names = {each["project_id"] for each in facts.allocations}
-    earned = {name: _earned(_of(facts, name), facts) for name in names}
+    silent = _outages(facts)
+    earned = {name: _earned(_of(facts, name), facts, silent) for name in names}
     total = facts.spending
     rows = [
         TenantRow(
@@ -140,7 +141,7 @@ def tenant_rows(facts: TenantFacts) -> tuple[TenantRow, ...]:
             spent=int(total.spent * shares[name]),
             saving_per_hour=per_hour[name].saving,
             saving=int(total.saving * shares[name]),
-            earns_per_hour=_earns(_of(facts, name)),
+            earns_per_hour=_earns(_of(facts, name), silent),
             earned=earned[name],
         )
         for name in held_gpus.keys()
@@ -284,35 +285,59 @@ def _overlap_s(facts: TenantFacts, begin: str, end: str | None) -> float:
 
 
 def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
+    return _moment(text).timestamp()
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _first(said: Said, *names: str) -> str | None:
     return next((said[name] for name in names if said[name]), None)
 
 
-def _earns(allocations: Sequence[Said]) -> dict[str, int]:
-    """Minor units per hour of what is active now."""
-    active = [each for each in allocations if each["status"] == "active"]
-    return _added({each["price"]["currency"]: _rate(each)} for each in active)
-
-
-def _earned(allocations: Sequence[Said], facts: TenantFacts) -> dict[str, int]:
-    """Minor units since counting began, each allocation rounded down."""
+def _earns(allocations: Sequence[Said], silent: Outages) -> dict[str, int]:
+    """Minor units per hour of what is active now, on nodes that are not silent."""
     return _added(
-        {each["price"]["currency"]: int(_rate(each) * _paid_s(each, facts) / HOUR_S)}
+        {each["price"]["currency"]: _rate(each).hour_minor}
+        for each in allocations
+        if each["status"] == "active" and all(one.ended for one in silent[each["node_id"]])
+    )
+
+
+def _earned(allocations: Sequence[Said], facts: TenantFacts, silent: Outages) -> dict[str, int]:
+    """Minor units since counting began."""
+    return _added(
+        {each["price"]["currency"]: _due(each, facts, silent[each["node_id"]])}
         for each in allocations
         if each["active_at"]
     )
 
 
-def _rate(allocation: Said) -> int:
-    return int(allocation["price"]["gpu_hour_minor"] * allocation["gpus"])
+def _outages(facts: TenantFacts) -> Outages:
+    """When nodes were silent, by id."""
+    found: Outages = defaultdict(list)
+    for node in facts.nodes:
+        found[node["id"]] = [
+            Outage(_moment(each["began_at"]), each["ended_at"] and _moment(each["ended_at"]))
+            for each in node["outages"]
+        ]
+    return found
 
 
-def _paid_s(allocation: Said, facts: TenantFacts) -> float:
-    until = _first(allocation, "releasing_at", "released_at", "failed_at")
-    return _overlap_s(facts, allocation["active_at"], until)
+def _due(allocation: Said, facts: TenantFacts, silent: Sequence[Outage]) -> int:
+    """As it is charged: what is due at its end, or by now, less what was due before it counts."""
+    active, now = _moment(allocation["active_at"]), datetime.fromtimestamp(facts.now_s, UTC)
+    ended = _first(allocation, "releasing_at", "released_at", "failed_at")
+    until = min(now, _moment(ended)) if ended else now
+    since = min(until, datetime.fromtimestamp(facts.since_s, UTC))
+    rate = _rate(allocation)
+    before = rate.due(elapsed_s(active, since, silent))
+    return rate.due(elapsed_s(active, until, silent)) - before
+
+
+def _rate(allocation: Said) -> Rate:
+    return Rate(allocation["price"]["gpu_hour_minor"], allocation["gpus"])
 
 
 def _added(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:

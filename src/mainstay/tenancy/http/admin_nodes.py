@@ -64,6 +64,13 @@ class Node(BaseModel):
     created_at: datetime
 
 
+class Outage(BaseModel):
+    """A time in which a node was silent, and nobody paid for it; it may last."""
+
+    began_at: datetime
+    ended_at: datetime | None
+
+
 class CountedNode(Node):
     """A node, with how its slots are."""
 
@@ -72,6 +79,9 @@ class CountedNode(Node):
 
     retired_at: datetime | None
     """When it ceased to be that; null: it has not, or was registered by hand."""
+
+    outages: list[Outage] | None
+    """The oldest first; null: they were not asked for."""
 
     slots: int
     slots_available: int
@@ -138,16 +148,19 @@ async def register(
 @router.get("", dependencies=[INSPECTS])
 async def listed(
     parts: GivenParts,
+    *,
     after: Annotated[str, Query(max_length=128, pattern=r"^[\x20-\x7e]*$")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
     retired: bool = False,
     in_use: bool = True,
+    outages: bool = False,
 ) -> Nodes:
     """Nodes by id, each with how many of its slots are free and blocked; retired ones if asked.
 
-    With `retired=true&in_use=false` these alone.
+    With `retired=true&in_use=false` these alone; with `outages=true` each with its outages.
     """
-    rows = await nodes.listed(parts.pool, after=after, limit=limit, retired=retired, in_use=in_use)
+    query = nodes.Query(after=after, limit=limit, retired=retired, in_use=in_use, outages=outages)
+    rows = await nodes.listed(parts.pool, query)
     return Nodes(items=[CountedNode(**picked(CountedNode, row)) for row in rows])
 
 

@@ -10,6 +10,7 @@ from mainstay.model.money_views import MoneyRows
 from mainstay.model.profile import CapacityType
 from mainstay.model.state import State
 from mainstay.model.views import MachineRow, MoneyRow, Stamp
+from mainstay.tenancy.billing.charge import Outage, Rate, windows
 from mainstay.tenancy.billing.tenant_money import (
     UNCLAIMED,
     WHOLE,
@@ -39,7 +40,7 @@ def at(hours: float) -> str:
 def a_node(machine: str, gpus: int = 8, **given: Any) -> dict[str, Any]:
     node = {"id": node_name(machine, 1), "machine": machine, "gpus_total": gpus,
             "status": "active", "created_at": at(-5), "last_seen_at": None,
-            "retired_at": None}  # fmt: skip
+            "retired_at": None, "outages": []}  # fmt: skip
     return {**node, **given}
 
 
@@ -200,6 +201,43 @@ def test_where_no_shard_pays_for_tenants_it_is_counted_since_the_first_counts() 
 
     assert facts_of(books, [], [], NOW_S).since_s == SINCE_S + 3
     assert facts_of([], [], [], NOW_S).since_s == 0.0
+
+
+def silent(began: float, ended: float | None) -> dict[str, Any]:
+    return {"began_at": at(began), "ended_at": None if ended is None else at(ended)}
+
+
+def test_the_time_in_which_a_node_was_silent_is_not_paid() -> None:
+    """Also where it was so when counting began, or when the allocation did."""
+    held = an_allocation("blue", "m-1", 2, created_at=at(-4), active_at=at(-4))
+    begun = an_allocation("red", "m-1", 2, created_at=at(0.75), active_at=at(0.75))
+    outages = [silent(-3, -2), silent(-0.5, 0.25), silent(0.5, 1)]
+    rows = by_name(facts([a_node("m-1", outages=outages)], [held, begun]))
+
+    assert rows["blue"].earned == {"USD": 500 * 5 // 4}
+    assert rows["red"].earned == {"USD": 500}
+    assert rows[WHOLE].earns_per_hour == {"USD": 1_000}
+
+
+def test_what_is_on_a_silent_node_pays_nothing_and_costs_what_it_did() -> None:
+    node = a_node("m-1", outages=[silent(1, None)])
+    rows = by_name(facts([node], [an_allocation("blue", "m-1", 2)]))
+
+    assert (rows["blue"].earns_per_hour, rows["blue"].earned) == ({}, {"USD": 500})
+    assert (rows["blue"].spend_per_hour, rows["blue"].spent) == (4 * NANO, 8 * NANO)
+
+
+def test_what_was_paid_is_what_the_windows_of_a_bill_add_up_to() -> None:
+    gone = Outage(datetime.fromisoformat(at(0.3)), datetime.fromisoformat(at(0.71)))
+    began, end = datetime.fromisoformat(at(0.11)), datetime.fromisoformat(at(1.87))
+    billed = windows(Rate(7, 3), began, began, end, [gone])
+    held = an_allocation(
+        "blue", "m-1", 3, status="released", active_at=at(0.11), releasing_at=at(1.87),
+        released_at=at(1.9), price={"gpu_hour_minor": 7, "currency": "JPY"},
+    )  # fmt: skip
+    rows = by_name(facts([a_node("m-1", outages=[silent(0.3, 0.71)])], [held]))
+
+    assert rows["blue"].earned == {"JPY": sum(each.amount_minor for each in billed)}
 
 
 def test_currencies_are_not_mixed() -> None:
