@@ -240,9 +240,8 @@ class Asking:
             api = self.tenants()
             in_use, _ = await _pages(api, "/admin/nodes", _behind_last, None, outages=True)
             retired, cut_retired = await _pages(
-                api, "/admin/nodes", _behind_last, OVER_MAX,
-                retired=True, in_use=False, outages=True,
-            )  # fmt: skip
+                api, "/admin/nodes", _behind_last, OVER_MAX, retired_only=True, outages=True
+            )
             rows, cut = await _pages(api, "/admin/allocations", _cursor, OVER_MAX)
             return Held(
                 in_use=in_use,

@@ -241,8 +241,8 @@ _LISTED: Final = """
     from nodes left join slots on slots.node_id = nodes.id
     left join bridge_nodes life on life.node_id = nodes.id
     where nodes.id > %(after)s and (%(node)s::text is null or nodes.id = %(node)s)
-      and (%(retired)s or nodes.status <> 'retired')
-      and (%(in_use)s or nodes.status = 'retired')
+      and (%(retired)s or %(retired_only)s or nodes.status <> 'retired')
+      and (nodes.status = 'retired' or not %(retired_only)s)
     group by nodes.id, life.machine, life.retired_at order by nodes.id limit %(limit)s
 """
 
@@ -254,7 +254,7 @@ class Query:
     after: str = ""
     limit: int = 100
     retired: bool = False
-    in_use: bool = True
+    retired_only: bool = False
     outages: bool = False
 
 

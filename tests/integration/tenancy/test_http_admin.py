@@ -120,8 +120,8 @@ class TestNodes:
             assert await names() == ["b"]
             assert await names(limit=2, retired=True) == ["a", "b"]
             assert await names(after="b", retired=True) == ["c"]
-            assert await names(retired=True, in_use=False) == ["a", "c"]
-            assert await names(in_use=False) == []
+            assert await names(retired_only=True) == ["a", "c"]
+            assert await names(retired=True, retired_only=True) == ["a", "c"]
             shown = await stage.readonly.get("/admin/nodes/a")
             assert shown.json()["status"] == "retired"
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from typing_extensions import override
@@ -25,6 +26,7 @@ from mainstay.dashboard.access import Role
 from mainstay.dashboard.app import build
 from mainstay.dashboard.draw import grid
 from mainstay.dashboard.draw_slots import Slot, slot_tree
+from mainstay.dashboard.html import written_query
 from mainstay.dashboard.pages.needs import PATIENCE_S
 from mainstay.dashboard.pages.reasons import BEGINNINGS, funnel, part_of
 from mainstay.dashboard.paging import ASKED, SIZE
@@ -329,13 +331,13 @@ class ManyNodes(FakeTenancy):
         told = await super().get(path, **query)
         if path != "/admin/nodes":
             return told
+        sent = parse_qs(written_query(query)[1:])
         found = [
-            {**each, "outages": [] if query.get("outages") else None} for each in told["items"]
-            if each["id"] > query.get("after", "")
-            and query.get("retired" if each["status"] == "retired" else "in_use",
-                          each["status"] != "retired")
+            {**each, "outages": [] if "outages" in sent else None} for each in told["items"]
+            if each["id"] > sent.get("after", [""])[0]
+            and (each["status"] == "retired") == ("retired_only" in sent)
         ]  # fmt: skip
-        return {"items": found[: query["limit"]]}
+        return {"items": found[: int(sent["limit"][0])]}
 
 
 @pytest.mark.parametrize(("over", "said"), [(5_000, False), (5_001, True)])

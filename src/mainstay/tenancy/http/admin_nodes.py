@@ -152,14 +152,16 @@ async def listed(
     after: Annotated[str, Query(max_length=128, pattern=r"^[\x20-\x7e]*$")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
     retired: bool = False,
-    in_use: bool = True,
+    retired_only: bool = False,
     outages: bool = False,
 ) -> Nodes:
     """Nodes by id, each with how many of its slots are free and blocked; retired ones if asked.
 
-    With `retired=true&in_use=false` these alone; with `outages=true` each with its outages.
+    With `retired_only=true` these alone; with `outages=true` each with its outages.
     """
-    query = nodes.Query(after=after, limit=limit, retired=retired, in_use=in_use, outages=outages)
+    query = nodes.Query(
+        after=after, limit=limit, retired=retired, retired_only=retired_only, outages=outages
+    )
     rows = await nodes.listed(parts.pool, query)
     return Nodes(items=[CountedNode(**picked(CountedNode, row)) for row in rows])
 
