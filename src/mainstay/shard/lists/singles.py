@@ -15,7 +15,7 @@ from mainstay.shard.ownership.holdings import Holdings
 async def take_found(
     feed: Feed, found: Sequence[Found], intake: Intake, belief: Belief, holdings: Holdings
 ) -> Looked:
-    """Single machines of one provider; what may be older than what a list said of one says nothing."""
+    """Single machines of one provider; an answer that may be older than a list of them is none."""
     if not found:
         return NOTHING
     name = feed.name
