@@ -47,8 +47,8 @@ def preempt(cluster: str, wanted_by: str, *, source: str = "metal") -> Doing:
     return Doing(ActionKind.PREEMPT, wanted_by, cluster, source)
 
 
-def reclaim(cluster: str, *, source: str = "metal") -> Doing:
-    return Doing(ActionKind.RECLAIM, taken_from=cluster, source=source)
+def reclaim(cluster: str, *, wanted_by: str = "", source: str = "metal") -> Doing:
+    return Doing(ActionKind.RECLAIM, wanted_by, cluster, source)
 
 
 def delete(*, source: str = "metal") -> Doing:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mainstay.model.ids import ClusterId
-from mainstay.shard.rails import admit
+from mainstay.shard.rails import admit, stance_of
 from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
 from mainstay.shard.sharing import GROUPS, shares
 from oracles.plain_rails import reasons
@@ -21,7 +21,9 @@ clusters = st.sampled_from(CLUSTERS)
 sources = st.sampled_from(SOURCES)
 acquisitions = st.builds(acquire, clusters, source=sources, new=st.booleans())
 preempts = st.builds(preempt, clusters, clusters, source=sources)
-releases = st.builds(reclaim, clusters, source=sources) | st.builds(delete, source=sources)
+takers = st.just("") | clusters
+reclaims = st.builds(reclaim, clusters, wanted_by=takers, source=sources)
+releases = reclaims | st.builds(delete, source=sources)
 
 all_limits = st.builds(
     Limits,
@@ -80,6 +82,24 @@ def test_every_action_is_held_back_by_the_rule_that_the_plain_form_names(
     assert answer.again == ("limit" in expected.values())
     assert sum(answer.held_counts.values()) == len(held)
     assert answer.counted_only() == {}
+
+
+@settings(max_examples=examples(150))
+@given(plans_worth(), all_restrictions)
+def test_one_order_is_held_back_by_a_stance_where_a_plan_with_it_is(
+    doings: list[Doing], restrictions: Restrictions
+) -> None:
+    """Else it would take a place first, and be let go when it begins."""
+    plan, acts = a_plan(doings), replace(restrictions, stopped="")
+    held = {
+        each.order.action.machine: each.reason
+        for each in admit(plan, cycle=0, restrictions=acts).held
+    }
+
+    for order in admit(plan, cycle=0, restrictions=Restrictions(limits=NO_LIMITS)).orders:
+        reason = {Stance.SHADOW: "shadow", Stance.PAUSE: "pause"}.get(stance_of(order, acts))
+        found = held.get(order.action.machine)
+        assert reason == (found if found in {"shadow", "pause"} else None)
 
 
 @settings(max_examples=examples(60))

@@ -362,6 +362,31 @@ class TestLiveControls:
 
         run(scenario())
 
+    @pytest.mark.parametrize("kind", ["pause", "shadow"])
+    def test_what_a_cluster_gives_up_is_released_while_whoever_would_get_it_is_held_back(
+        self, tmp_path: Path, kind: str
+    ) -> None:
+        async def scenario() -> None:
+            async with (
+                sims(an_instant_provider(idle=40)) as providers,
+                running(tmp_path, providers) as whole,
+                whole.cluster("batch") as batch,
+                whole.cluster() as web,
+            ):
+                await served(batch, whole, 40)
+                controls = ShardControls(whole.assembled.live)
+                await controls.set_control(control(kind, cluster="web"))
+                web.ask_for(40)
+                await just_after_a_tick()
+                batch.ask_for(1)
+                await asyncio.sleep(50 * TICK_S)
+                plan = whole.cycles[-1][1].thought.plan
+                assert {need.cluster for need in plan.needs} == {"batch", "web"}
+                assert len(told(batch)) == 39
+                assert len(whole.machines(State.IDLE)) == 39
+
+        run(scenario())
+
     def test_a_tighter_cap_holds_for_its_time_and_one_that_is_none_is_refused(
         self, tmp_path: Path
     ) -> None:

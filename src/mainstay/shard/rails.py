@@ -34,8 +34,10 @@ from mainstay.shard.orders import Order
 from mainstay.shard.restrictions import NO_LIMITS, Restrictions, Stance
 from mainstay.shard.sharing import GROUPS, shares
 
-_NEEDS_ALL_KNOWN = (ActionKind.BOOTSTRAP, ActionKind.PROVISION, ActionKind.PREEMPT)
-"""What is done because something is missing: it may only be out of sight."""
+_FOR_ITS_NEED = (ActionKind.BOOTSTRAP, ActionKind.PROVISION, ActionKind.PREEMPT)
+"""What is done because a need misses something, which may only be out of sight. A reclaim may name
+who gets the machine next; its cluster does not need it any more, whoever that is.
+"""
 
 
 def admit(plan: Plan, *, cycle: int, restrictions: Restrictions) -> Admitted:
@@ -63,7 +65,9 @@ def reclaim_cap(fraction: float, configured: int) -> int:
 
 def stance_of(order: Order, restrictions: Restrictions) -> Stance:
     """How far one order may go, as `admit` says it of a whole plan."""
-    concerned = {order.action.cluster, order.need.cluster if order.need else None}
+    concerned = {order.action.cluster}
+    if order.need is not None and order.action.kind in _FOR_ITS_NEED:
+        concerned.add(order.need.cluster)
     stances = [restrictions.clusters.get(name, Stance.ACT) for name in concerned if name]
     return max(restrictions.shard, *stances, Stance.ACT)
 
@@ -80,8 +84,8 @@ def _stand(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:
         if restrictions.shard is stance:
             rule[:] = verdict
         elif named:
-            taken_for = view.is_kind(ActionKind.PREEMPT) & view.asked_by(named)
-            rule[view.of(named) | taken_for] = verdict
+            done_for = view.is_kind(*_FOR_ITS_NEED) & view.asked_by(named)
+            rule[view.of(named) | done_for] = verdict
 
 
 def _defer(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:
@@ -90,7 +94,7 @@ def _defer(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:
         away = view.through(restrictions.unreachable)
         rule[away & (rule == Rule.NONE)] = Rule.UNREACHABLE
     if restrictions.unlisted:
-        rule[view.is_kind(*_NEEDS_ALL_KNOWN) & (rule == Rule.NONE)] = Rule.UNLISTED
+        rule[view.is_kind(*_FOR_ITS_NEED) & (rule == Rule.NONE)] = Rule.UNLISTED
     if restrictions.backed_off:
         waits = view.is_kind(ActionKind.BOOTSTRAP) & view.asked_by(restrictions.backed_off)
         rule[waits & (rule == Rule.NONE)] = Rule.BACKED_OFF

@@ -19,7 +19,7 @@ from mainstay.shard.outcomes import Disposition
 from mainstay.shard.rails import admit, reclaim_cap, stance_of
 from mainstay.shard.restrictions import NO_LIMITS, Limits, Restrictions, Stance
 from mainstay.shard.sharing import shares
-from plans import Doing, a_plan, acquire, delete, name_of, preempt, reclaim
+from plans import a_plan, acquire, delete, name_of, preempt, reclaim
 
 WEB: Final = ClusterId("web")
 BATCH: Final = ClusterId("batch")
@@ -375,7 +375,7 @@ class TestStances:
 
     def test_what_one_cluster_gives_up_runs_although_its_taker_is_held_back(self) -> None:
         """Nobody needs the machine where it is, whoever gets it next."""
-        plan = a_plan([Doing(ActionKind.RECLAIM, wanted_by="web", taken_from="batch")])
+        plan = a_plan([reclaim("batch", wanted_by="web")])
 
         answer = admitted(plan, Restrictions(clusters={WEB: Stance.PAUSE}))
 
@@ -518,7 +518,7 @@ class TestStanceOfOneOrder:
     def test_it_is_what_holds_the_same_order_of_a_plan_back(
         self, shard: Stance, web: Stance, batch: Stance
     ) -> None:
-        plan = a_plan(ONE_OF_EACH)
+        plan = a_plan([*ONE_OF_EACH, reclaim("batch", wanted_by="web")])
         orders = {order.action.machine: order for order in admitted(plan).orders}
         restrictions = Restrictions(shard=shard, clusters={WEB: web, BATCH: batch})
 
