@@ -45,6 +45,8 @@ def _at_first(action: Action, source: str, given: Restrictions) -> str:
         return "unreachable"
     if given.unlisted and action.kind in ACQUIRING | {ActionKind.PREEMPT}:
         return "unlisted"
+    if source in given.unkept and action.kind in ACQUIRING:
+        return "unlisted"
     is_waited_for = action.kind is ActionKind.BOOTSTRAP and action.cluster in given.backed_off
     return "back_off" if is_waited_for else ""
 

@@ -39,6 +39,7 @@ all_restrictions = st.builds(
     backed_off=st.frozensets(clusters, max_size=1),
     unreachable=st.frozensets(sources, max_size=1),
     unlisted=st.sampled_from(["", "", "", "provider metal was not listed"]),
+    unkept=st.frozensets(sources, max_size=1),
     room=st.sampled_from([0, 0, 1, 2, 3, 4, 9]),
     reclaimed=st.dictionaries(clusters, st.integers(0, 4), max_size=2),
     stopped=st.sampled_from(["", "", "", "", "fenced by epoch 2"]),

@@ -138,6 +138,28 @@ def test_a_provider_that_no_life_has_listed_is_not_waited_for(tmp_path: Path) ->
     run(scenario())
 
 
+def test_a_disk_that_does_not_take_who_was_listed_makes_no_cycle_follow_another(
+    tmp_path: Path,
+) -> None:
+    """What may not be begun takes no place under the limit, so nothing waits for the limit."""
+
+    async def scenario() -> None:
+        async with sims(a_provider(slots=8)) as providers:
+            limit = {"actions_per_cycle_max": 2}
+            async with running(tmp_path, providers, **limit) as whole, whole.cluster() as web:
+                (tmp_path / "listed.json.new").mkdir()
+                web.ask_for(6)
+                await asyncio.sleep(60)
+                assert len(whole.cycles) < 30
+                assert whole.sent() == 0
+
+                (tmp_path / "listed.json.new").rmdir()
+                await asyncio.sleep(300)
+                assert len(whole.machines(State.CONFIGURED)) == 6
+
+    run(scenario())
+
+
 def test_a_directory_that_does_not_say_who_was_listed_waits_for_all(tmp_path: Path) -> None:
     """It may be of any age; and it goes on so until all were listed."""
 

@@ -19,7 +19,7 @@ from mainstay.model.texts import Rows
 from mainstay.shard.money.risk import at_risk
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition
-from mainstay.shard.restrictions import Restrictions, Stance
+from mainstay.shard.restrictions import Restrictions, Stance, unkept_text
 from mainstay.shard.sharing import GROUP_OF
 
 HELD_TOLD_MAX: Final = 1_000
@@ -164,7 +164,6 @@ def told(rule: Rules, view: PlanView, cycle: int, restrictions: Restrictions) ->
     if len(orders) == len(rule):
         return Admitted(orders=orders)
     first = _first_of_each(rule)
-    details = {Rule.FENCED: restrictions.stopped, Rule.UNLISTED: restrictions.unlisted}
     held = []
     for order, number in zip(_orders(view, first, cycle), rule[first].tolist(), strict=True):
         disposition, reason = LABELS[Rule(number)]
@@ -174,7 +173,7 @@ def told(rule: Rules, view: PlanView, cycle: int, restrictions: Restrictions) ->
                 disposition=disposition,
                 reason=reason,
                 cycle=cycle,
-                detail=details.get(Rule(number), ""),
+                detail=_detail(Rule(number), order, restrictions),
             )
         )
     return Admitted(
@@ -183,6 +182,14 @@ def told(rule: Rules, view: PlanView, cycle: int, restrictions: Restrictions) ->
         held_counts=_counts(rule, view),
         again=bool((rule == Rule.LIMITED).any()),
     )
+
+
+def _detail(rule: Rule, order: Order, restrictions: Restrictions) -> str:
+    if rule is Rule.FENCED:
+        return restrictions.stopped
+    if rule is Rule.UNLISTED:
+        return restrictions.unlisted or unkept_text(order.source)
+    return ""
 
 
 def _first_of_each(rule: Rules) -> Rows:

@@ -86,6 +86,7 @@ def _restrictions(
         backed_off=parts.backoff.backed_off(elapsed_s),
         unreachable=silent,
         unlisted=parts.awaited.why(),
+        unkept=parts.awaited.ever.unkept(),
         silent_on_drains=parts.reconciler.heard.silent_on_drains,
         stopped=parts.acting.why,
         reclaimed=carried.reclaimed,

@@ -7,7 +7,8 @@ under:
 2. actuation is paused, for the shard or a cluster: `pause`
 3. shadow mode, for the shard or a cluster: `shadow`
 4. its provider does not answer: `unreachable`
-5. an acquisition or a preempt while the machines of a provider are not known again: `unlisted`
+5. an acquisition or a preempt while the machines of a provider are not known again, and an
+   acquisition through one that a next life would not wait for: `unlisted`
 6. a bootstrap for a cluster that has just failed to answer one: `back_off`
 7. a preempt of a machine while one like it drains, and its provider does not say for whom:
    `draining`
@@ -32,7 +33,7 @@ from mainstay.model.texts import Rows
 from mainstay.shard.admitted import NOTHING, Admitted, PlanView, Rule, Rules, told
 from mainstay.shard.orders import Order
 from mainstay.shard.restrictions import NO_LIMITS, Restrictions, Stance
-from mainstay.shard.sharing import GROUPS, shares
+from mainstay.shard.sharing import ACQUISITIONS, GROUPS, shares
 
 _FOR_ITS_NEED = (ActionKind.BOOTSTRAP, ActionKind.PROVISION, ActionKind.PREEMPT)
 """What is done because a need misses something, which may only be out of sight. A reclaim may name
@@ -95,6 +96,9 @@ def _defer(rule: Rules, view: PlanView, restrictions: Restrictions) -> None:
         rule[away & (rule == Rule.NONE)] = Rule.UNREACHABLE
     if restrictions.unlisted:
         rule[view.is_kind(*_FOR_ITS_NEED) & (rule == Rule.NONE)] = Rule.UNLISTED
+    if restrictions.unkept:
+        acquired = view.is_kind(*ACQUISITIONS) & view.through(restrictions.unkept)
+        rule[acquired & (rule == Rule.NONE)] = Rule.UNLISTED
     if restrictions.backed_off:
         waits = view.is_kind(ActionKind.BOOTSTRAP) & view.asked_by(restrictions.backed_off)
         rule[waits & (rule == Rule.NONE)] = Rule.BACKED_OFF

@@ -56,6 +56,11 @@ def _tighter(one: float, other: float) -> float:
 NO_LIMITS: Final = Limits(reclaim_fraction_max=0.0)
 
 
+def unkept_text(source: str) -> str:
+    """Why nothing is acquired through a provider of which a later life would not know."""
+    return f"that provider {source} was listed is not on disk yet"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restrictions:
     """All that holds actions back in one cycle. The default is the default configuration."""
@@ -78,6 +83,9 @@ class Restrictions:
     """Why nothing may be acquired yet: the machines of a provider are not known again, and may
     serve what would be bought. Empty once they are.
     """
+
+    unkept: frozenset[str] = frozenset()
+    """Providers through which nothing is acquired: it is not on disk yet that they were listed."""
 
     silent_on_drains: frozenset[str] = frozenset()
     """Providers that do not say what a machine is drained for."""

@@ -1,6 +1,9 @@
 """Whose first list after a start is waited for, and what is kept of it."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from mainstay.runtime.clock import StepClock
 from mainstay.shard.datadir import DataDir
@@ -130,16 +133,22 @@ def test_what_the_disk_does_not_take_is_tried_again_with_the_next_list(tmp_path:
     assert Life(tmp_path).awaited.names() == {"east"}
 
 
-def test_whoever_asks_before_a_name_is_on_disk_hears_when_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks", [lambda ever: ever.unkept(), lambda ever: ever.is_kept("east")])
+def test_whoever_asks_before_a_name_is_on_disk_hears_when_it_is(
+    tmp_path: Path, asks: Callable[[EverListed], object]
+) -> None:
     life = Life(tmp_path)
     life.save()
     life.awaited.listed("west")
     life.save()
     assert life.ever.is_kept("west")
+    assert life.ever.unkept() == {"east"}
+    life.awaited.listed("west")
+    life.save()
     assert life.heard == []
 
     life.awaited.listed("east")
-    assert not life.ever.is_kept("east")
+    asks(life.ever)
     (tmp_path / "listed.json.new").mkdir()
     life.save()
     assert life.heard == []

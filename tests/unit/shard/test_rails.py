@@ -456,6 +456,28 @@ class TestDeferred:
         }
         assert not answer.again
 
+    def test_nothing_is_acquired_through_a_provider_that_a_next_life_would_not_wait_for(
+        self,
+    ) -> None:
+        doings = [doing._replace(source="ec2") for doing in ONE_OF_EACH] + [*ONE_OF_EACH]
+
+        answer = admitted(a_plan(doings), Restrictions(limits=NO_LIMITS, unkept=frozenset({"ec2"})))
+
+        assert held_for(answer, "unlisted") == names(0, 1)
+        assert {(each.disposition, each.detail) for each in answer.held} == {
+            (Disposition.DEFERRED, "that provider ec2 was listed is not on disk yet")
+        }
+        assert ran(answer) == names(*range(2, 10))
+
+    def test_it_takes_no_place_under_a_limit_and_asks_for_no_further_cycle(self) -> None:
+        plan = a_plan([acquire("web", source="ec2")] * 3 + [acquire("web")])
+        limited = Limits(actions_per_cycle_max=1)
+
+        answer = admitted(plan, Restrictions(limits=limited, unkept=frozenset({"ec2"})))
+
+        assert ran(answer) == names(3)
+        assert not answer.again
+
     def test_a_backed_off_cluster_is_offered_no_machine_and_all_else_goes_on(self) -> None:
         doings = [*ONE_OF_EACH, acquire("batch")]
 

@@ -9,6 +9,7 @@ from mainstay.shard.admitted import HELD_BY, LABELS, Rule
 from mainstay.shard.hands.tools import Tools
 from mainstay.shard.orders import Disposed, Order
 from mainstay.shard.outcomes import Disposition
+from mainstay.shard.restrictions import unkept_text
 from mainstay.shard.sharing import ACQUISITIONS
 
 
@@ -47,8 +48,7 @@ def not_kept(order: Order, tools: Tools) -> Objection | None:
     """Whether a later life would not know to wait for what is acquired now, and buy it again."""
     if order.action.kind not in ACQUISITIONS or tools.is_kept(order.source):
         return None
-    why = f"that provider {order.source} was listed is not on disk yet"
-    return Objection(*LABELS[Rule.UNLISTED], why)
+    return Objection(*LABELS[Rule.UNLISTED], unkept_text(order.source))
 
 
 def no_news(order: Order, tools: Tools) -> Objection | None:

@@ -40,7 +40,7 @@ class EverListed:
         on_kept: Callable[[], None] = lambda: None,
     ) -> None:
         """`is_new`: this is the first life there is. `on_kept` hears that names were kept which
-        `is_kept` was asked for in vain.
+        somebody has asked for in vain.
 
         Whoever was never listed has no machine that we bound. A directory that does not say who was
         listed may be of any age: then everybody may have been.
@@ -66,11 +66,17 @@ class EverListed:
         if self._kept.value != self._names:
             self._heard.set()
 
-    def is_kept(self, name: str) -> bool:
-        """Whether a later life would wait for this provider. Before it would, nothing is acquired
-        through it: what then served would be bought again.
+    def unkept(self) -> frozenset[str]:
+        """Those that a later life would not wait for. Before it would, nothing is acquired through
+        them: what then served would be bought again.
         """
-        kept = name in (self._kept.value or ())
+        names = self._sources - (self._kept.value or frozenset())
+        self._missed |= bool(names & self._names)
+        return names
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a later life would wait for this provider."""
+        kept = name not in self.unkept()
         self._missed |= not kept
         return kept
 
@@ -100,7 +106,7 @@ class Awaited:
     """Who is waited for. Lives on the event loop. On a new data directory nobody is."""
 
     def __init__(self, ever: EverListed, *, wait_s: float, clock: Clock, journal: Journal) -> None:
-        self._ever = ever
+        self.ever = ever
         self._clock = clock
         self._journal = journal
         self._names = ever.now() if wait_s else frozenset[str]()
@@ -129,4 +135,4 @@ class Awaited:
     def listed(self, name: str) -> None:
         """A list of it was taken in: its machines are known."""
         self._names -= {name}
-        self._ever.add(name)
+        self.ever.add(name)
