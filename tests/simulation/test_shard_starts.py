@@ -1,9 +1,10 @@
 """How a shard begins: what it waits for before it acquires anything, and what it does not."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,24 +139,62 @@ def test_a_provider_that_no_life_has_listed_is_not_waited_for(tmp_path: Path) ->
     run(scenario())
 
 
+@pytest.mark.parametrize("stalls", [False, True])
 def test_a_disk_that_does_not_take_who_was_listed_makes_no_cycle_follow_another(
-    tmp_path: Path,
+    tmp_path: Path, stalls: bool
 ) -> None:
     """What may not be begun takes no place under the limit, so nothing waits for the limit."""
 
     async def scenario() -> None:
+        goes_on = asyncio.Event()
+
+        async def when_it_goes_on(work: Callable[[], Any]) -> Any:
+            await goes_on.wait()
+            return work()
+
         async with sims(a_provider(slots=8)) as providers:
             limit = {"actions_per_cycle_max": 2}
             async with running(tmp_path, providers, **limit) as whole, whole.cluster() as web:
-                (tmp_path / "listed.json.new").mkdir()
+                if stalls:
+                    whole.assembled.shard._parts.awaited.ever._aside = when_it_goes_on
+                else:
+                    (tmp_path / "listed.json.new").mkdir()
                 web.ask_for(6)
                 await asyncio.sleep(60)
                 assert len(whole.cycles) < 30
                 assert whole.sent() == 0
 
-                (tmp_path / "listed.json.new").rmdir()
+                goes_on.set()
+                if not stalls:
+                    (tmp_path / "listed.json.new").rmdir()
                 await asyncio.sleep(300)
                 assert len(whole.machines(State.CONFIGURED)) == 6
+
+    run(scenario())
+
+
+def test_what_the_disk_does_not_take_of_a_new_provider_is_had_from_another(tmp_path: Path) -> None:
+    """The new one would be preferred, having machines already; and is, once that is on disk."""
+
+    async def scenario() -> None:
+        new = a_provider(slots=0, idle=8, name="new", zone="new-1")
+        async with sims(a_provider(slots=8), new) as providers:
+            async with running(tmp_path, {"sim": providers["sim"]}):
+                await asyncio.sleep(30)
+            async with running(tmp_path, providers) as whole, whole.cluster() as web:
+                (tmp_path / "listed.json.new").mkdir()
+                await asyncio.sleep(5)
+                web.ask_for(6)
+                await asyncio.sleep(600)
+                inventory = whole.assembled.live.inventory
+                served = [inventory.source(each.id) for each in whole.machines(State.CONFIGURED)]
+                assert served == ["sim"] * 6
+
+                (tmp_path / "listed.json.new").rmdir()
+                await asyncio.sleep(60)
+                web.ask_for(7)
+                await asyncio.sleep(60)
+                assert len(whole.links["new"].sent) == 1
 
     run(scenario())
 

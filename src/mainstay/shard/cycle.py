@@ -70,7 +70,7 @@ def _barred(parts: Parts, silent: frozenset[str], elapsed_s: float) -> Barred:
     """What must not be acquired: the decision looks elsewhere."""
     leaving = parts.leaving()
     return Barred(
-        sources=silent,
+        sources=silent | parts.awaited.ever.refused(),
         values=parts.breakers.barred(elapsed_s) | leaving.values,
         machines=frozenset(parts.reconciler.heard.notices) | leaving.machines,
         offers=parts.breakers.offers(elapsed_s),

@@ -123,11 +123,15 @@ def test_what_the_disk_does_not_take_is_tried_again_with_the_next_list(tmp_path:
     life = Life(tmp_path)
     (tmp_path / "listed.json.new").mkdir()
     life.awaited.listed("east")
+    assert life.ever.refused() == frozenset()
     life.save()
     assert len(life.journal.facts(Event.LISTED_NOT_SAVED)) == 1
+    assert "east" in life.ever.refused()
     (tmp_path / "listed.json.new").rmdir()
 
     life.awaited.listed("east")
+    life.save()
+    assert life.ever.refused() == frozenset()
     life.end()
 
     assert Life(tmp_path).awaited.names() == {"east"}

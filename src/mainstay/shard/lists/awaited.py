@@ -49,7 +49,7 @@ class EverListed:
         self._journal = journal
         self._aside = aside
         self._on_kept = on_kept
-        self._missed = False
+        self._missed = self._refused = False
         self._sources = frozenset(sources)
         before = frozenset[str]() if is_new else kept.value
         self._names = self._sources if before is None else before
@@ -80,6 +80,12 @@ class EverListed:
         self._missed |= not kept
         return kept
 
+    def refused(self) -> frozenset[str]:
+        """The same once the disk has refused to take them, until it does. While it is still at it
+        the wait is short, and what they have may be the best there is.
+        """
+        return self.unkept() if self._refused else frozenset()
+
     async def run(self) -> None:
         """Keep them, until cancelled."""
         while True:
@@ -95,8 +101,10 @@ class EverListed:
         try:
             await self._aside(lambda: self._kept.keep(names))
         except Unavailable as error:
+            self._refused = True
             self._journal.noticed(Event.LISTED_NOT_SAVED, why=error.message)
             return
+        self._refused = False
         if self._missed:
             self._missed = False
             self._on_kept()
