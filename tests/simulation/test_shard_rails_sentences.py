@@ -3,13 +3,15 @@
 import asyncio
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from mainstay.model.action import ActionKind
+from mainstay.model.calls import Ack
 from mainstay.model.errors import Rejected
 from mainstay.model.frames import BootstrapAsked, CapacityHint
 from mainstay.model.ids import ClusterId
@@ -22,6 +24,7 @@ from mainstay.providers.sim.latency import INSTANT
 from mainstay.providers.sim.spec import SimSpec
 from mainstay.shard.answers.view import ShardControls, ShardView
 from mainstay.shard.events import Event
+from mainstay.shard.lists.looked import Looked
 from mainstay.shard.outcomes import Disposition
 from shard_over_sim import OFFER
 from talking import at_once
@@ -135,6 +138,38 @@ class TestReclaimCap:
                     assert len(reclaims) == 30
                     assert told(web) == reclaims[:2]
                     assert counted(whole) - dispositions == {"executed": 2, "capped": 28}
+
+        run(scenario())
+
+    def test_what_begins_while_a_cycle_looks_has_taken_its_share(self, tmp_path: Path) -> None:
+        """The cycle finds it draining, and does not give its place to another."""
+
+        async def scenario() -> None:
+            async with sims(an_instant_provider(idle=100)) as providers:
+                async with running(tmp_path, providers, workers=2) as whole, whole.cluster() as web:
+                    web.ask_for(100)
+                    await asyncio.sleep(10 * TICK_S)
+                    await served(web, whole, 100)
+                    link, reconciler = whole.links["sim"], whole.assembled.live.reconciler
+                    send, look = link._send, reconciler.look
+
+                    async def sent_slowly(call: Callable[..., Any], request: Any) -> Ack:
+                        await asyncio.sleep(1)
+                        return await send(call, request)
+
+                    async def looked_slowly(*, patience_s: float) -> Looked:
+                        await asyncio.sleep(5)
+                        return await look(patience_s=patience_s)
+
+                    with pytest.MonkeyPatch.context() as patch:
+                        patch.setattr(link, "_send", sent_slowly)
+                        web.ask_for(0)
+                        await asyncio.sleep(AT_ONCE_S)
+                        assert len(whole.machines(State.DRAINING)) == 2
+                        patch.setattr(reconciler, "look", looked_slowly)
+                        whole.assembled.shard.wake()
+                        await asyncio.sleep(TICK_S - 2)
+                        assert len(told(web)) <= 5
 
         run(scenario())
 

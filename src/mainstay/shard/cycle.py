@@ -89,7 +89,7 @@ def _restrictions(
         unkept=parts.awaited.ever.unkept(),
         silent_on_drains=parts.reconciler.heard.silent_on_drains,
         stopped=parts.acting.why,
-        reclaimed=carried.reclaimed,
+        reclaimed=carried.reclaimed(),
         room=parts.executor.room,
     )
 

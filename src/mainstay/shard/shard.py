@@ -119,7 +119,7 @@ class Shard:
         try:
             cycled = await cycle(
                 self._parts,
-                dataclasses.replace(self._carried, reclaimed=self._spent.spent()),
+                dataclasses.replace(self._carried, reclaimed=self._spent.spent),
                 number=self._cycles,
                 policy=self._options.policy,
                 look_s=self._options.look_s if cause is Cause.TICK else 0.0,

@@ -1,7 +1,7 @@
 """What a cycle passes on: what is known, what was thought of it, and what the next one is left."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from mainstay.engine.hints import Hint
 from mainstay.engine.plan import Demand, Memory, Plan
@@ -63,5 +63,7 @@ class Carried:
 
     memory: Memory
     figures: Figures | None = None
-    reclaimed: Mapping[ClusterId, int] = field(default_factory=dict)
-    """Reclaims of each cluster since the last tick."""
+    reclaimed: Callable[[], Mapping[ClusterId, int]] = dict
+    """Reclaims of each cluster since the last tick, asked together with the snapshot: what began in
+    between would be in neither.
+    """
