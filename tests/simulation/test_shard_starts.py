@@ -189,6 +189,9 @@ def test_what_the_disk_does_not_take_of_a_new_provider_is_had_from_another(tmp_p
                 inventory = whole.assembled.live.inventory
                 served = [inventory.source(each.id) for each in whole.machines(State.CONFIGURED)]
                 assert served == ["sim"] * 6
+                said = whole.assembled.live.published
+                assert said is not None
+                assert said.refused == {"new"}
 
                 (tmp_path / "listed.json.new").rmdir()
                 await asyncio.sleep(60)

@@ -34,12 +34,14 @@ async def cycle(
     offered = parts.executor.offer(thought.admitted.orders, cycle=number)
     watch.lap("offer")
 
+    held, barred = given.restrictions, given.demand.barred.sources
     published = Published(
         cycle=number,
         at_s=given.at_s,
         plan=thought.plan,
         seconds=watch.laps_s,
-        unlisted=given.restrictions.unlisted,
+        unlisted=held.unlisted,
+        refused=held.unkept & (barred - held.unreachable),
     )
     return Cycled(looked, thought, offered, published)
 

@@ -64,3 +64,6 @@ class Published:
 
     unlisted: str = ""
     """Why nothing is acquired yet after a start, in one line; empty once all machines are known."""
+
+    refused: frozenset[str] = frozenset()
+    """Providers through which nothing is acquired, for the disk refuses that they were listed."""

@@ -253,6 +253,17 @@ class TestHolds:
         told = expected(plan, stopped=both)
         assert (told.when, len(told.because)) == (When.NEVER, 2)
 
+    def test_a_disk_that_refuses_who_was_listed_is_named(self) -> None:
+        plan = planned(
+            [a_machine(State.SPECULATIVE)], a_need(), barred=Barred(sources=frozenset({"cloud"}))
+        )
+
+        told = expected(plan, refused=frozenset({"cloud"}))
+
+        why = "that provider cloud was listed is not on disk yet: the disk refuses it"
+        assert (told.when, told.because) == (When.UNKNOWN, (why,))
+        assert "until its provider answers again" in expected(plan).because[0]
+
     def test_what_is_begun_goes_on_while_a_shard_is_paused(self) -> None:
         need = a_need()
         told = expected(planned([on_its_way(need)], need), controls=(paused(),))

@@ -46,6 +46,9 @@ class Restraints:
     unlisted: str = ""
     """Why nothing is acquired yet after a start."""
 
+    refused: frozenset[str] = frozenset()
+    """Providers through which nothing is acquired, for the disk refuses that they were listed."""
+
     backed_off_s: Mapping[ClusterId, float] = field(default_factory=dict)
     """Clusters that are left alone, and for how many seconds more."""
 

@@ -167,6 +167,7 @@ class LiveShard:
             "not_acting": self.not_acting(),
             "stopped": dict(self.acting.providers),
             "unlisted": self.published.unlisted if self.published else "",
+            "refused": self.published.refused if self.published else frozenset(),
             "backed_off_s": self.backoff.left_s(self.clock.elapsed_s()),
         }
 

@@ -22,7 +22,7 @@ REASONS: Final[Mapping[str, str]] = {
     "impossible": "no domain could ever hold it, whoever left",
     "quota": "the quota leaves no room for what would fit",
     "barred": "what would fit must not be bought now: its provider does not answer or refuses this"
-    " shard, or too much failed there",
+    " shard, our disk refuses that it was listed, or too much failed there",
     "topology": "no single domain, or no allowed spread, has room for it",
     "no supply": "no machine that could serve it exists that it does not have",
     "preemption exhausted": "everything it may take from less important needs is not enough",
@@ -58,7 +58,8 @@ STANDINGS: Final[Mapping[Standing, str]] = {
     Standing.KEPT: "Nobody needs it; machines of its capacity type are never given back.",
     Standing.DELETED: "Nobody has needed it for long enough: it is given back.",
     Standing.BARRED: "It must not be acquired now: its provider does not answer or refuses this"
-    " shard, too much failed where it is, or its host will be taken back.",
+    " shard, our disk refuses that it was listed, too much failed where it is, or its host will be"
+    " taken back.",
     Standing.SLOT: "It is a quota slot that nobody asks for.",
     Standing.IN_FLIGHT: "Its provider is at work on it, for nobody who asks now.",
     Standing.FAILED: "It has failed and stays so until somebody retires it: `mainstay retire`.",

@@ -23,6 +23,7 @@ from mainstay.model.texts import Rows
 from mainstay.shard.answers.holds import Hold, Restraints, on_joining, on_providers, on_shard
 from mainstay.shard.answers.ways import BEGUN, WAYS, Part, Ways, seconds_text
 from mainstay.shard.latency import Measured, Step
+from mainstay.shard.restrictions import unkept_text
 
 Place = tuple[str, str] | Offer
 """Where nothing is bought for a while: a rack, zone or type, or what is sold out."""
@@ -169,9 +170,11 @@ def _holds(
 
 def _sources(plan: Plan, groups: Iterable[Rows]) -> list[str]:
     """The providers of these machines."""
-    snapshot = plan.snapshot
-    codes = {int(code) for rows in groups for code in np.unique(snapshot.source[rows])}
-    return sorted(snapshot.sources[code] for code in codes)
+    return sorted({name for rows in groups for name in _sources_of(plan.snapshot, rows)})
+
+
+def _sources_of(snapshot: Snapshot, rows: Rows) -> list[str]:
+    return sorted(snapshot.sources[code] for code in np.unique(snapshot.source[rows]).tolist())
 
 
 def bars_expected(plan: Plan, row: int, outlook: Outlook) -> Expected:
@@ -184,14 +187,14 @@ def _after_bars(snapshot: Snapshot, rows: Rows, outlook: Outlook) -> Expected:
     stopped = np.array([name in outlook.stopped for name in snapshot.sources], dtype=np.bool_)
     others = rows[~stopped[snapshot.source[rows]]]
     if not len(others):
-        names = sorted({snapshot.sources[code] for code in snapshot.source[rows].tolist()})
+        names = _sources_of(snapshot, rows)
         return _never(*(hold.because for hold in on_providers(names, outlook)))
     ends = [left_s for left_s in _bars_of(snapshot, others, outlook.barred_s) if left_s is not None]
     if not ends:
-        return Expected(
-            when=When.UNKNOWN,
-            because=("what would fit is not acquired until its provider answers again",),
-        )
+        refused = outlook.refused.intersection(_sources_of(snapshot, others))
+        because = [f"{unkept_text(name)}: the disk refuses it" for name in sorted(refused)]
+        answers = "what would fit is not acquired until its provider answers again"
+        return Expected(when=When.UNKNOWN, because=(*because,) or (answers,))
     why = "too much failed or was sold out where it would be bought; then it is tried again"
     return Expected(when=When.NOT_BEFORE, seconds=min(ends), because=(why,))
 
