@@ -78,6 +78,13 @@ class Loaded(NamedTuple, Generic[ConfigT]):
     origins: Mapping[str, Origin]
 
 
+class Said(NamedTuple):
+    """What was said outside of one setting."""
+
+    value: object
+    origin: Origin
+
+
 class Sources(NamedTuple):
     """What was said outside, read once."""
 
@@ -123,16 +130,29 @@ def load(
     values: dict[str, object] = {}
     origins: dict[str, Origin] = {}
     for field in dataclasses.fields(config_type):  # type: ignore[arg-type] # every section is one
-        name, kind = field.name, field.type
+        name = field.name
         origins[name] = Origin.BUILT_IN
-        if name in (table := sources.file.get(section, {})):
-            values[name], origins[name] = _of_kind(table[name], kind, name), Origin.FILE
-        if (text := sources.environment.get(variable_name(section, name))) is not None:
-            values[name], origins[name] = _parse(text, kind, name), Origin.ENVIRONMENT
+        if (told := _said(section, name, field.type, sources)) is not None:
+            values[name], origins[name] = told
         if (flag := flags.get(name)) is not None and flag not in ([], ()):
             values[name] = tuple(flag) if isinstance(flag, list) else flag
             origins[name] = Origin.FLAG
     return Loaded(config_type(**values), origins)
+
+
+def said(section: str, field: str, sources: Sources) -> Said | None:
+    """What file and environment say of one setting, without its section; None: nothing."""
+    kinds = {each.name: each.type for each in dataclasses.fields(SECTIONS[section])}
+    return _said(section, field, kinds[field], sources)
+
+
+def _said(section: str, name: str, kind: object, sources: Sources) -> Said | None:
+    found = None
+    if name in (table := sources.file.get(section, {})):
+        found = Said(_of_kind(table[name], kind, name), Origin.FILE)
+    if (text := sources.environment.get(variable_name(section, name))) is not None:
+        found = Said(_parse(text, kind, name), Origin.ENVIRONMENT)
+    return found
 
 
 def home_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -168,7 +188,15 @@ def variable_name(section: str, field: str) -> str:
 def _usual_file(*directories: Path) -> Path | None:
     """The first there is."""
     paths = (directory / DEFAULT_FILE for directory in directories)
-    return next((path for path in paths if path.exists()), None)
+    return next((path for path in paths if _is_there(path)), None)
+
+
+def _is_there(path: Path) -> bool:
+    """Where we may not look there is none."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _read_file(path: Path) -> Mapping[str, Mapping[str, object]]:

@@ -1,9 +1,12 @@
 """Settings: built in, then file, then environment, then flag; nothing unknown is let through."""
 
+import errno
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +163,18 @@ class TestEnvironment:
         assert load.load("up", UpConfig, sources, {}).config.fleet == 50
 
 
+class TestOneSetting:
+    def test_what_is_said_of_it_is_known_whatever_its_section_is_worth(
+        self, tmp_path: Path
+    ) -> None:
+        """`joins` alone is refused of a shard, which may be given the rest by flags."""
+        sources = read(tmp_path, "[shard]\njoins = true\n", MAINSTAY_SHARD_AUDIT_DIR="a")
+
+        assert load.said("shard", "joins", sources) == (True, Origin.FILE)
+        assert load.said("shard", "audit_dir", sources) == ("a", Origin.ENVIRONMENT)
+        assert load.said("shard", "insecure", sources) is None
+
+
 class TestHandingOn:
     def test_whoever_runs_elsewhere_reads_the_same_file_and_the_same_settings(
         self, tmp_path: Path
@@ -211,6 +226,24 @@ class TestFile:
 
         assert read_here().file == {"up": {"seed": 5}}
         assert read_here("[up]\nseed = 3\n").file == {"up": {"seed": 3}}
+
+    def test_a_home_that_may_not_be_looked_into_has_no_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Root may look everywhere, so the system is told to refuse."""
+        home, asked, stat = tmp_path / "home", [], os.stat
+
+        def refusing(path: Any, *more: Any, **named: Any) -> os.stat_result:
+            if str(path).startswith(str(home)):
+                asked.append(path)
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return stat(path, *more, **named)
+
+        monkeypatch.setattr(os, "stat", refusing)
+        sources = load.read_sources({"MAINSTAY_HOME": str(home)}, tmp_path)
+
+        assert (sources.file, sources.path) == ({}, None)
+        assert [str(path) for path in asked] == [str(home / "mainstay.toml")]
 
     def test_a_file_that_a_flag_names_must_be_there(self, tmp_path: Path) -> None:
         with pytest.raises(Rejected, match=r"cannot read the settings file: .*gone\.toml: No such"):
