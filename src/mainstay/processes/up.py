@@ -19,6 +19,8 @@ from mainstay.config.up import UpConfig
 from mainstay.model.errors import Unavailable
 from mainstay.processes.up_ground import (
     FAILED_LOG,
+    GIVES_NO_MORE,
+    OF_THE_DISK,
     filled,
     has_begun,
     has_started,
@@ -99,7 +101,7 @@ class Supervisor:
         while (waiting or self.starting) and not self.is_told:
             for part in [each for each in waiting if self.took_s.keys() >= {*each.after}]:
                 waiting.remove(part)
-                begun = Starting(part, self._begin(part), self.clock.elapsed_s())
+                begun = Starting(part, self._first(part), self.clock.elapsed_s())
                 self.starting[part.name] = begun
             for each in [each for each in self.starting.values() if self._is_ready(each)]:
                 del self.starting[each.part.name]
@@ -164,6 +166,17 @@ class Supervisor:
         child = self.children.command(part.name, part.words)
         has_begun(self.stage.home, part.name, child.pid)
         return child
+
+    def _first(self, part: Part) -> Child:
+        """A system that makes no process now is told of in one line, and all others end."""
+        try:
+            return self._begin(part)
+        except OSError as error:
+            if error.errno in OF_THE_DISK:
+                raise
+            raise NotStarted(
+                f"{part.name} cannot be started: {error.strerror}", what_to_do=GIVES_NO_MORE
+            ) from error
 
     def _again(self, watched: Watched, now_s: float) -> None:
         """A system that makes no process now, or takes no log, is no reason to end the others."""

@@ -39,6 +39,15 @@ FULL_BYTES: Final = 20 << 20
 OF_THE_DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS})
 """What a disk says that is full, or not ours."""
 
+OF_THE_SYSTEM: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+"""What a system says that gives nobody, or us, any more."""
+
+GIVES_NO_MORE: Final = (
+    "end other programs, or let yourself have more processes, files and memory (`ulimit -a`),"
+    " and start it again"
+)
+"""What to do about such a system."""
+
 DAYS: Final = 365
 RENEW_DAYS: Final = 30
 
@@ -122,10 +131,13 @@ def _check_room(stage: Stage) -> None:
 
 @contextmanager
 def _one_line(home: Path) -> Iterator[None]:
-    """A disk that takes nothing is no defect of ours."""
+    """A disk that takes nothing is no defect of ours, nor is a system that gives no more."""
     try:
         yield
     except OSError as error:
+        if error.errno in OF_THE_SYSTEM:
+            message = f"the system gives no more: {error.strerror}"
+            raise Unavailable(message, what_to_do=GIVES_NO_MORE) from error
         if error.errno not in OF_THE_DISK:
             raise
         where = error.filename or home

@@ -10,8 +10,9 @@ from typing import Final
 import pytest
 from typing_extensions import override
 
+from mainstay.cli.exits import line_of
 from mainstay.config.up import UpConfig
-from mainstay.processes.up import PAUSE_MAX_S, Supervisor, Watched
+from mainstay.processes.up import PAUSE_MAX_S, NotStarted, Supervisor, Watched
 from mainstay.processes.up_ground import FULL_BYTES, filled
 from mainstay.processes.up_plan import USUAL_PORTS, Part, Stage
 from mainstay.processes.up_told import Lines
@@ -32,9 +33,12 @@ class Scene:
     said: list[str] = field(default_factory=list)
     clock: StepClock = field(default_factory=StepClock)
 
-    def supervisor(self, home: Path) -> Supervisor:
+    def supervisor_of_none(self, home: Path) -> Supervisor:
         stage = Stage(UpConfig(tenancy=False), home, USUAL_PORTS)
-        made = Supervisor(stage, self.clock, Lines(self.said.append), self.children, 0.0)
+        return Supervisor(stage, self.clock, Lines(self.said.append), self.children, 0.0)
+
+    def supervisor(self, home: Path) -> Supervisor:
+        made = self.supervisor_of_none(home)
         child = self.children.command(PART.name, PART.words)
         made.watched.append(Watched(PART, child, self.clock.elapsed_s()))
         return made
@@ -130,6 +134,44 @@ def test_a_system_that_makes_no_process_now_is_no_reason_to_end_the_others(
 
     assert len([*children]) == 2
     assert scene.said[1:] == [f"world cannot be started: {os.strerror(number)}; again in 30 s"] * 2
+
+
+class Unmade(Children):
+    """A system that makes one process and no more."""
+
+    def __init__(self, home: Path, refusal: OSError) -> None:
+        super().__init__(home)
+        self._refusal = refusal
+
+    @override
+    def command(self, name: str, words: Sequence[str]) -> Child:
+        if [*self]:
+            raise self._refusal
+        return self.program(name, ("/bin/sleep", "600"))
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.EIO])
+def test_a_start_for_which_the_system_makes_no_process_is_one_line_and_ends_what_was_begun(
+    tmp_path: Path, number: int
+) -> None:
+    with Unmade(tmp_path, OSError(number, os.strerror(number))) as children:
+        supervisor = Scene(children).supervisor_of_none(tmp_path)
+        with pytest.raises(NotStarted) as told:
+            supervisor.start()
+
+    assert line_of(told.value) == (
+        f"world cannot be started: {os.strerror(number)}: end other programs, or let yourself have"
+        " more processes, files and memory (`ulimit -a`), and start it again"
+    )
+    assert [child.is_running for child in children] == [False]
+
+
+def test_a_disk_that_takes_no_log_is_told_as_such(tmp_path: Path) -> None:
+    """Whoever began it all knows what to do about a disk."""
+    with Unmade(tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) as children:
+        supervisor = Scene(children).supervisor_of_none(tmp_path)
+        with pytest.raises(OSError, match="No space left"):
+            supervisor.start()
 
 
 def test_a_disk_is_full_when_postgresql_could_take_no_more_from_it() -> None:

@@ -1,6 +1,7 @@
 """What is wrong with the ground of `mainstay up` is said in one line, before anything starts."""
 
 import errno
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -8,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from mainstay.config.up import UpConfig
-from mainstay.model.errors import Rejected
+from mainstay.model.errors import Rejected, Unavailable
 from mainstay.processes.up_ground import (
     DATABASE_BYTES,
+    GIVES_NO_MORE,
     OURS,
     ROOM_BYTES,
     free_ports,
@@ -74,6 +76,15 @@ def test_a_folder_that_is_a_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     assert "Not a directory" in refused(tmp_path / "file" / "home")
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+def test_a_system_that_gives_no_more_is_one_clear_line(tmp_path: Path, number: int) -> None:
+    with pytest.raises(Unavailable) as told, prepared(CONFIG, tmp_path, SystemClock(), reset=False):
+        raise OSError(number, os.strerror(number))
+
+    assert told.value.message == f"the system gives no more: {os.strerror(number)}"
+    assert told.value.what_to_do == GIVES_NO_MORE
 
 
 def test_an_error_that_is_not_the_disks_is_not_hidden(tmp_path: Path) -> None:
