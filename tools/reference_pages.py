@@ -22,6 +22,7 @@ from mainstay.inventory.columns import COLD, HOT, Column
 from mainstay.model import errors
 from mainstay.model.machine import MachineRule
 from mainstay.model.state import EDGES, NEXT, RULES, State
+from mainstay.processes.up_settings import REFUSED
 from mainstay.tenancy import events_doc
 from mainstay.tenancy.http.app import bare
 from mainstay.tenancy.states import EDGES as ALLOCATION_EDGES
@@ -249,16 +250,21 @@ A list is an array in the file and a text with commas in the environment.
 `mainstay config show` prints what is in effect.
 
 `mainstay up` hands its file and these variables on to all that it starts. What it decides itself
-goes there as flags, and wins: who each process is, where it listens and whom it calls,
-certificates, the domains of its shards, how often they decide (`up.cycle_interval_s`) and report,
-and how large the fleet is (`up.fleet`, `up.seed`). Its processes run in `$MAINSTAY_HOME`: write a
-path in a setting whole.
+goes there as flags, and wins: who each process is, where it listens, where its state is, whom
+shards, clusters and tenants call, certificates, the domains of its shards, how often they decide
+(`up.cycle_interval_s`) and report, and how large the fleet is (`up.fleet`, `up.seed`). Its
+processes run in `$MAINSTAY_HOME`: write a path in a setting whole.
+
+These are for a process that runs alone, as they lead to another fleet or keep processes of `up`
+from working together. `mainstay up` refuses them in one line, before anything is started:
+
 """
 
 
 def config_page() -> str:
     """Every setting with its default and meaning."""
-    parts = [NOTICE + SETTINGS_INTRODUCTION]
+    refused = [(f"`{setting}`", why) for setting, why in REFUSED.items()]
+    parts = [NOTICE + SETTINGS_INTRODUCTION + table(("setting", "why not"), refused)]
     for section, kind in SECTIONS.items():
         docs = field_docs(kind)
         rows = [

@@ -35,6 +35,15 @@ CLUSTER: Final = (
         flags=("--simulate-machines",),
     ),
 )  # fmt: skip
+OF_API: Final = (
+    Option("listen", str, "HOST:PORT of the API; port 0 picks a free one."),
+    Option("agents", str, "HOST:PORT for node agents, by mutual TLS."),
+    Option("simulate", str, "Nodes whose agent is simulated here, with commas between."),
+    *CLUSTER,
+    Option("tls_cert", str, "Certificate of the API, in PEM."),
+    Option("tls_key", str, "Its private key, in PEM."),
+    *GROUND,
+)
 AS_BRIDGE: Final = {
     "cluster_cert": "tls_cert", "cluster_key": "tls_key", "cluster_ca": "tls_ca",
     "simulate_machines": "simulate",
@@ -75,15 +84,7 @@ def init(
 
 
 @api.command()
-@takes(
-    Option("listen", str, "HOST:PORT of the API; port 0 picks a free one."),
-    Option("agents", str, "HOST:PORT for node agents, by mutual TLS."),
-    Option("simulate", str, "Nodes whose agent is simulated here, with commas between."),
-    *CLUSTER,
-    Option("tls_cert", str, "Certificate of the API, in PEM."),
-    Option("tls_key", str, "Its private key, in PEM."),
-    *GROUND,
-)
+@takes(*OF_API)
 def serve_api(
     everything: Annotated[
         bool, typer.Option("--all", help="Relay, worker, biller and notifier in here, too.")

@@ -36,6 +36,7 @@ def up(**given: Any) -> int:
     from mainstay.config.load import home_directory, load, read_sources
     from mainstay.config.up import UpConfig
     from mainstay.processes.up import bring_up
+    from mainstay.processes.up_settings import check_handed_on
     from mainstay.processes.up_told import Lines, Voice
     from mainstay.runtime.children import Children
     from mainstay.runtime.clock import SystemClock
@@ -43,6 +44,7 @@ def up(**given: Any) -> int:
     file, reset, once = given.pop("config"), given.pop("reset"), given.pop("once")
     sources = read_sources(file=file)
     config = load("up", UpConfig, sources, given).config
+    check_handed_on(config, sources)
     home = home_directory().absolute()
     if config.page_cert:  # the page runs in another folder
         cert, key = (str(Path(name).absolute()) for name in (config.page_cert, config.page_key))

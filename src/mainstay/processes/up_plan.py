@@ -28,11 +28,13 @@ USUAL_PORTS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 """Every port that is used, by what is there. The three of the world follow each other."""
 
+COORDINATOR: Final = "coordinator-0"
+
 TENANTS: Final = "tenants"
 """As which cluster tenancy asks for machines, of `shard-a`."""
 
 CERTIFICATES: Final = (
-    ("coordinator", "coordinator-0"),
+    ("coordinator", COORDINATOR),
     *(("shard", name) for name in SHARDS),
     *(("cluster", name) for name in CLUSTERS),
     ("cluster", TENANTS),
@@ -100,10 +102,14 @@ class Stage:
         """Whether the page is at every address of this machine."""
         return self.config.page.rpartition(":")[0] in EVERYWHERE
 
+    @property
+    def pki(self) -> Path:
+        """The folder with its certificates."""
+        return self.home / "pki"
+
     def tls(self, file: str, kind: str = "tls") -> tuple[str, ...]:
         """The three flags of a process; `kind` is how they begin."""
-        pki = self.home / "pki"
-        cert, key, ca = (str(pki / name) for name in (f"{file}.crt", f"{file}.key", "ca.crt"))
+        cert, key, ca = (str(self.pki / name) for name in (f"{file}.crt", f"{file}.key", "ca.crt"))
         return (f"--{kind}-cert", cert, f"--{kind}-key", key, f"--{kind}-ca", ca)
 
 
@@ -120,13 +126,16 @@ def _parts(stage: Stage) -> Iterator[Part]:
         "world",
         ("world", "--machines", str(config.fleet), "--seed", str(config.seed),
          "--listen", stage.at("world"), "--http", stage.at("world-http"),
+         "--pki", str(stage.pki),
          *_each("--shard", shards)),
     )  # fmt: skip
     yield Part(
         "coordinator",
-        ("coordinator", "--listen", stage.at("coordinator"), "--http", stage.at("coordinator-http"),
+        ("coordinator", "--id", COORDINATOR, "--store-file", str(stage.home / "coordinator.db"),
+         "--listen", stage.at("coordinator"), "--http", stage.at("coordinator-http"),
+         "--advertise", stage.at("coordinator"),
          "--report-interval", REPORT_S, "--rebalance-interval", REBALANCE_S,
-         *stage.tls("coordinator-coordinator-0")),
+         *stage.tls(f"coordinator-{COORDINATOR}")),
     )  # fmt: skip
     providers = [
         f"{name}={stage.at(f'world-{place}' if place else 'world')}"

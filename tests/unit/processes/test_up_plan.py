@@ -44,6 +44,18 @@ def test_every_process_that_a_part_waits_for_is_there() -> None:
     assert sum(not part.ends for part in found.values()) == 7
 
 
+def test_the_coordinator_has_its_own_name_and_its_state_at_home_and_the_world_our_authority() -> (
+    None
+):
+    """Said as flags, so that no setting that is handed on says otherwise."""
+    coordinator, world = by_name()["coordinator"].words, by_name()["world"].words
+
+    assert after(coordinator, "--id") == ["coordinator-0"]
+    assert after(coordinator, "--store-file") == ["home/coordinator.db"]
+    assert after(coordinator, "--advertise") == after(coordinator, "--listen")
+    assert after(world, "--pki") == ["home/pki"]
+
+
 def test_without_tenancy_only_the_fleet_is_started() -> None:
     stage = Stage(UpConfig(tenancy=False), Path("home"), USUAL_PORTS)
 
