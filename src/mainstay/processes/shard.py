@@ -32,6 +32,7 @@ from mainstay.processes.shard_records import attributed, audit_log, audited, dat
 from mainstay.processes.told import until_told
 from mainstay.runtime import log
 from mainstay.runtime.clock import Clock
+from mainstay.runtime.collector import collect_often
 from mainstay.shard.answers.view import ShardControls, ShardView
 from mainstay.shard.datadir import DataDir
 from mainstay.shard.journal import ShardJournal
@@ -91,7 +92,7 @@ async def _made(config: ShardConfig, place: Place, ground: Ground) -> AsyncItera
         clock=place.clock,
         random=SystemRandom(),
         aside=threads.work,
-        beside=(*audited(audit, journal), *attribution.beside),
+        beside=(*audited(audit, journal), *attribution.beside, collect_often),
         seen=attribution.seen,
     )
     try:
