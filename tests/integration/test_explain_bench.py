@@ -24,7 +24,5 @@ def test_of_225_000_machines_every_answer_is_there_within_a_second() -> None:
 
 
 def test_the_budget_is_the_promise() -> None:
-    a_second = (name for name in BUDGET if name.endswith("_ms"))
     assert BUDGET_SIZE == 225_000
-    assert {BUDGET[name] for name in a_second} == {1000.0}
-    assert BUDGET["cut"] == 0
+    assert set(BUDGET.values()) == {1000.0}

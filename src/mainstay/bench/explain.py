@@ -42,7 +42,6 @@ from mainstay.shard.answers.when import Outlook
 BUDGET: Final = {
     "max_ms": 1000.0,
     "all_cpu_max_ms": 1000.0,
-    "cut": 0.0,
     "in_vain_max_ms": 1000.0,
     "in_vain_all_cpu_max_ms": 1000.0,
     "what_if_max_ms": 1000.0,
