@@ -37,7 +37,7 @@ ANSWER: Final = [
 ]
 """What the README shows of the answer, without the word that the page has beside it."""
 
-AMOUNT: Final = re.compile(r"([\d.]+) USD")
+AMOUNT: Final = re.compile(r"\$(\d+\.\d\d)")
 KEPT_S: Final = 2.0
 """As long as it takes to cost more than a cent."""
 
