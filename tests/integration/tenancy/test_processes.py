@@ -264,10 +264,15 @@ class TestCommands:
 
     def test_what_an_operator_changes_can_be_data(self, site: Site) -> None:
         with site.runs("api"):
-            made = created(site.client("tenant"))
-            slot = ("admin", "slot-disable", "node-b", "0")
+            tenant = site.client("tenant")
+            made = created(tenant)
+            placed = tenant.get(f"/allocations/{made}")["node_id"]
+            (free,) = {"node-a", "node-b"} - {placed}
+            slot = ("admin", "slot-disable", free, "0")
             said = site.says(*slot).stdout
-            (disabled,) = json.loads(site.says(*slot, "-o", "json").stdout)
+            again = site.says(*slot, "-o", "json")
+            assert again.returncode == 0, again.stderr
+            (disabled,) = json.loads(again.stdout)
             (forced,) = json.loads(site.says("admin", "force-release", made, "-o", "json").stdout)
 
         assert said == "disabled\n"
